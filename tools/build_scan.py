@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Final
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "src/relight/workspaces/changes/_scan.c"
-BUILT: Final = SOURCE.with_suffix(".so")
+BUILT: Final = SOURCE.with_name("_scan.so.1")
 TAG: Final = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 """the tag of a wheel that holds the library"""
 COMPILE_SECONDS: Final = 60.0
 
 
 def build(target: Path = BUILT, *, platform: str = sys.platform) -> str:
-    """Compile the scanner to `target`; returns why there is none, empty if it was built. Then no old one is left."""
+    """Compile the scanner to `target`; returns why there is none, empty if it was built. No former one is left."""
     reason = _compile(target, platform)
-    if reason:
-        target.unlink(missing_ok=True)
+    for former in target.parent.glob("_scan.so*"):
+        if reason or former != target:
+            former.unlink(missing_ok=True)
     return reason
 
 

@@ -16,7 +16,7 @@
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt · LimitReached (exit 6)
     │  ├─ ToolsChanged · HasForks · Finished · QueueFull
-    │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
+    │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · NamesFold · RestoreUnfinished · OverQuota
     │  ├─ ThreadBusy · ThreadGone    a framework's thread has another writer, or was deleted
     │  └─ BundleRefused       a bundle that is damaged, forged or in the way
     ├─ StoreError             the operator repairs the store              exit 5   RL-5xxx
@@ -390,9 +390,7 @@ class WorkspaceUnusable(Refused):
 
     def __init__(self, name: str, path: str, why: str, *, hints: Iterable[str] = ()) -> None:
         super().__init__(f'failed to prepare workspace "{name}" ({path}): {why}', hints=hints)
-        self.name = name
-        self.path = path
-        self.why = why
+        self.name, self.path, self.why = name, path, why
 
 
 class SnapshotIncomplete(Refused):
@@ -401,15 +399,12 @@ class SnapshotIncomplete(Refused):
     code = "RL-4102"
 
     def __init__(self, path: str, unreadable: Sequence[tuple[bytes, str]]) -> None:
-        shown = [f"{one.decode('utf-8', 'backslashreplace') or '.'}: {why}" for one, why in unreadable[:20]]
-        more = [f"and {len(unreadable) - 20} more"] if len(unreadable) > 20 else []
         super().__init__(
             f"{path}: {len(unreadable)} paths cannot be read; no snapshot was taken",
-            evidence=[*shown, *more],
+            evidence=_first([f"{_text(one) or '.'}: {why}" for one, why in unreadable]),
             hints=["make them readable, or list them in .relightignore"],
         )
-        self.path = path
-        self.unreadable = tuple(unreadable)
+        self.path, self.unreadable = path, tuple(unreadable)
 
 
 class RestoreConflict(Refused):
@@ -418,15 +413,34 @@ class RestoreConflict(Refused):
     code = "RL-4103"
 
     def __init__(self, path: str, conflicts: Sequence[tuple[bytes, str]]) -> None:
-        shown = [f"{one.decode('utf-8', 'backslashreplace')}: {why}" for one, why in conflicts[:20]]
-        more = [f"and {len(conflicts) - 20} more"] if len(conflicts) > 20 else []
         super().__init__(
             f"{path}: {len(conflicts)} paths are in conflict; nothing was restored",
-            evidence=[*shown, *more],
+            evidence=_first([f"{_text(one)}: {why}" for one, why in conflicts]),
             hints=["keep them: --theirs", "take the checkpoint's: --ours", "also delete what it lacks: --force"],
         )
-        self.path = path
-        self.conflicts = tuple(conflicts)
+        self.path, self.conflicts = path, tuple(conflicts)
+
+
+class NamesFold(Refused):
+    """Names that the file system takes for one (it folds case or normalises Unicode); nothing was written."""
+
+    code = "RL-4106"
+
+    def __init__(self, pairs: Sequence[tuple[bytes, bytes]], path: str = "") -> None:
+        super().__init__(
+            f"{path}: names that are one name on its file system, so one would replace the other; nothing was written",
+            evidence=_first([f"{_text(one)} and {_text(other)}" for one, other in pairs]),
+            hints=["choose a directory on a case-sensitive file system, or restore the files you need by their names"],
+        )
+        self.path, self.pairs = path, tuple(pairs)
+
+
+def _first(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= 20 else [*lines[:20], f"and {len(lines) - 20} more"]
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")
 
 
 class RestoreUnfinished(Refused):
@@ -440,9 +454,7 @@ class RestoreUnfinished(Refused):
             evidence=[f"it was restoring {target}"],
             hints=["repeat the same restore, or undo it: relight undo REF"],
         )
-        self.path = path
-        self.restore = restore
-        self.target = target
+        self.path, self.restore, self.target = path, restore, target
 
 
 class OverQuota(Refused):
@@ -455,10 +467,7 @@ class OverQuota(Refused):
             f"{where}: {what} {would_bytes:,} bytes, and the policy's limit is {bound_bytes:,}; nothing was captured",
             hints=["see what can be removed: relight sweep --dry-run", "list files to skip in .relightignore"],
         )
-        self.where = where
-        self.what = what
-        self.would_bytes = would_bytes
-        self.bound_bytes = bound_bytes
+        self.where, self.what, self.would_bytes, self.bound_bytes = where, what, would_bytes, bound_bytes
 
 
 class ThreadBusy(Refused):
@@ -496,8 +505,7 @@ class BundleRefused(Refused):
     def __init__(self, where: str, why: str, *, hints: Iterable[str] = ()) -> None:
         given = tuple(hints) or ("nothing was imported; get the file again from where it was exported",)
         super().__init__(f"{where}: {why}", hints=given)
-        self.where = where
-        self.why = why
+        self.where, self.why = where, why
 
 
 # -- the operator repairs the store ---------------------------------------------------------------------------

@@ -75,6 +75,10 @@ class ReadOnlyWorkspace(TreeWorkspace):
     pool_kind = TemporaryPool
     saves_state = False
 
+    def is_one_name(self, directory: bytes, one: bytes, other: bytes) -> bool:
+        """Never: asking would write into the directory. The restore itself asks before it writes."""
+        return False
+
 
 class TreeContent:
     """Access to the snapshots of a pool, whatever became of the directory. Implements `ports.workspace.Content`."""

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from relight.errors import (
     Corrupt,
+    NamesFold,
     NotFound,
     OverQuota,
     SnapshotIncomplete,
@@ -46,6 +47,7 @@ from relight.workspaces.pool import sweep
 from relight.workspaces.pool.objects import snapshot_id, snapshot_ref
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.remote.prefix import RemotePrefix
+from relight.workspaces.restore.folding import is_one_name
 from relight.workspaces.restore.planner import Planner
 from relight.workspaces.restore.restore_log import RestoreLog
 from relight.workspaces.restore.restorer import Restorer
@@ -122,7 +124,14 @@ class TreeWorkspace:
             cache=home / "memory",
         )
         written = Manifests(self.pool) if plain_modes else None
-        self._planner = Planner(self._manifests, self._log, self.snapshot, self._tracker.include_paths, written)
+        self._planner = Planner(
+            self._manifests,
+            self._log,
+            self.snapshot,
+            self._tracker.include_paths,
+            written,
+            is_one_name=self.is_one_name,
+        )
         self._restorer = Restorer(
             self._name,
             self.path,
@@ -280,9 +289,12 @@ class TreeWorkspace:
         paths: Sequence[bytes] = (),
     ) -> RestorePlan:
         with self._lock:
-            return self._planner.restore(
-                target, last=last, history=history, choice=choice, exact=exact, paths=tuple(paths)
-            )
+            try:
+                return self._planner.restore(
+                    target, last=last, history=history, choice=choice, exact=exact, paths=tuple(paths)
+                )
+            except NamesFold as error:
+                raise NamesFold(error.pairs, f'workspace "{self._name}" ({self.path})') from None
 
     def plan_undo(self, restore: str | None = None, *, choice: Choice = "stop") -> RestorePlan:
         with self._lock:
@@ -292,6 +304,10 @@ class TreeWorkspace:
         with self._lock, self._log.exclusive():
             self._check_in_place()
             return self._restorer.run(plan, is_as_planned=self._tracker.last == snapshot_ref(plan.safety.id))
+
+    def is_one_name(self, directory: bytes, one: bytes, other: bytes) -> bool:
+        """Whether the file system takes two names in a directory for one; it is asked by a temporary file."""
+        return is_one_name(self._root_fd, directory, one, other)
 
     def _changed_since(self, snapshot: str) -> set[bytes]:
         now = self.snapshot().id

@@ -54,6 +54,7 @@ EXAMPLES: dict[str, RelightError] = {
     "RestoreConflict": errors.RestoreConflict("/src/shop", [(b"notes.md", "changed after @214")]),
     "BundleRefused": errors.BundleRefused("/tmp/fix-login.relight", "a frame of it fails its checksum"),
     "OverQuota": errors.OverQuota("/src/p.db.blobs/w1", what="takes", would_bytes=2 * 10**11, bound_bytes=10**11),
+    "NamesFold": errors.NamesFold([(b"README", b"readme")], "/src/shop"),
     "RestoreUnfinished": errors.RestoreUnfinished("/src/shop", restore="r7", target="@206"),
     "StoreError": errors.StoreError("the store failed", hints=["relight doctor"]),
     "StoreUnavailable": errors.StoreUnavailable("it does not answer", hints=["relight doctor"]),

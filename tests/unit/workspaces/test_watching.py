@@ -14,7 +14,7 @@ from relight.workspaces.changes import native, scan, watch
 from relight.workspaces.restore import openat
 from tests.support.figures import Figure
 from tests.support.trees import Gardener, open_tree
-from tools.build_scan import build
+from tools.build_scan import BUILT, build
 
 
 @pytest.mark.guarantee("G17")
@@ -90,8 +90,8 @@ def test_the_audit_notices_a_watcher_that_lies(tmp_path: Path, monkeypatch: pyte
 
 def test_the_compiled_scanner_and_python_say_the_same(tmp_path: Path, program: Callable[[str], str]) -> None:
     program("gcc")
-    assert build(tmp_path / "scan.so") == ""
-    library = native._load.__wrapped__(tmp_path / "scan.so")
+    assert BUILT == native.LIBRARY and build(tmp_path / "_scan.so.1") == ""
+    library = native._load.__wrapped__(tmp_path / "_scan.so.1")
     assert library is not None
     root = tmp_path / "tree"
     root.mkdir()
@@ -133,7 +133,7 @@ def test_without_its_library_or_openat2_directories_are_scanned_in_python(
 def test_without_a_compiler_or_linux_a_wheel_is_pure_and_holds_no_former_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, path: str
 ) -> None:
-    former = tmp_path / "scan.so"
+    former = tmp_path / "_scan.so.1"
     former.write_bytes(b"of another machine")
     monkeypatch.setenv("PATH", path)
     assert build(former, platform=platform) != "" and not former.exists()

@@ -18,11 +18,9 @@
 #ifndef SYS_openat2
 #define SYS_openat2 437
 #endif
-#define RECORD 36 /* the form of a block: change relight_scan_form with it */
+#define RECORD 36
 #define BATCH 8
 #define MAX_THREADS 8
-
-const uint32_t relight_scan_form = 1;
 
 struct how { uint64_t flags, mode, resolve; };
 struct result { int32_t error; int32_t same; uint64_t size; unsigned char *data; };

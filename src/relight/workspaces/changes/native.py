@@ -14,9 +14,8 @@ from typing import Final
 
 from relight.workspaces.restore.openat import has_openat2
 
-LIBRARY: Final = Path(__file__).with_name("_scan.so")
-FORM: Final = 1
-"""raised with every change of `_scan.c` that scan.py must know of: a library of another form is not used"""
+LIBRARY: Final = Path(__file__).with_name("_scan.so.1")
+"""the number is raised with every change of `_scan.c` that scan.py must know of; no suffix of a Python module"""
 
 
 def load() -> ctypes.CDLL | None:
@@ -30,9 +29,7 @@ def load() -> ctypes.CDLL | None:
 def _load(path: Path) -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(path))
-        if ctypes.c_uint32.in_dll(library, "relight_scan_form").value != FORM:
-            return None
-    except (OSError, ValueError):  # no library, one of another machine, or one without a form
+    except OSError:  # there is none, or one of another machine
         return None
     library.relight_scan.restype = None
     library.relight_release.restype = None

@@ -13,10 +13,12 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from relight.journal.files.name_folding import deletes_alike
 from relight.ports.faults import point
 from relight.values.snapshot import Action, Entry
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.pool.sync import sync_all
+from relight.workspaces.restore.folding import is_one_file
 from relight.workspaces.restore.leftovers import PARTIAL
 from relight.workspaces.restore.openat import exists, open_directory
 from relight.workspaces.restore.swap import Seen, Swapper
@@ -66,6 +68,7 @@ class RestoreExecutor:
     def _clear_the_way(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
         """Remove directories that are in the way of a file or link; returns the deletes that remain."""
         obstacles = _obstacles(writes)
+        deletes = self._delete_folded(writes, deletes)
         if not obstacles:
             return list(deletes)
         inside = tuple(path + b"/" for path in obstacles)
@@ -77,6 +80,15 @@ class RestoreExecutor:
             self._delete(Action(path=path, found=Entry(name=path.rpartition(b"/")[2], kind="dir")))
             point("restore.obstacle_removed")
         return [action for action in deletes if not action.path.startswith(inside)]
+
+    def _delete_folded(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
+        """Delete what has another spelling of a name to be written, where the file system takes both for one; returns
+        the other deletes. Written first, the new name would be deleted with the old one."""
+        alike = deletes_alike(writes, deletes)
+        folded = {action.path: action for action, path in alike if is_one_file(self._root_fd, action.path, path)}
+        for action in folded.values():
+            self._delete(action)
+        return [action for action in deletes if action.path not in folded]
 
     def _make_directory(self, action: Action) -> None:
         path, found = action.path, action.found

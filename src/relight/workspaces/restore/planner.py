@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from relight.errors import NotFound
+from relight.errors import NamesFold, NotFound
 from relight.journal.files import restore_plan as journal
+from relight.journal.files.name_folding import pairs_alike
 from relight.journal.files.store_marks import HEAD_BYTES, PAGE_BYTES, database_of, is_database, may_be_database
 from relight.journal.files.store_marks import is_content as is_store_content
 from relight.values.snapshot import Choice, Decision, Entry, Kept, RestorePlan, RestoreRecord, Snapshot
+from relight.workspaces.changes.classify import join
 from relight.workspaces.manifest import Flat, Manifests
 from relight.workspaces.restore.restore_log import RestoreLog
 from relight.workspaces.store_detection import is_our_log
@@ -30,9 +32,12 @@ class Planner:
         snapshot: Callable[[], Snapshot],
         include: Callable[[Iterable[bytes]], None],
         as_written: Manifests | None = None,
+        *,
+        is_one_name: Callable[[bytes, bytes, bytes], bool],
     ) -> None:
-        """`as_written`: the same snapshots with their original modes, if `manifests` removes some."""
-        self._manifests, self._log = manifests, log
+        """`as_written`: the same snapshots with their original modes, if `manifests` removes some. `is_one_name`: would
+        the file system take two names in a directory for one?"""
+        self._manifests, self._log, self._is_one_name = manifests, log, is_one_name
         self._snapshot, self._include, self._as_written = snapshot, include, as_written
 
     def restore(
@@ -49,16 +54,38 @@ class Planner:
         safety = self._safety(tree)
         known = self._manifests.record(last or target).tree
         held = {tree, *(self._manifests.record(one).tree for one in history)}
-        decide = self._decider(tree, safety, known, held)
+        decision = self._decider(tree, safety, known, held)(choice, exact, paths, True)
+        self._refuse_names_that_are_one(decision, self._manifests.record(safety.id).tree)
         return RestorePlan(
             target=target,
             safety=safety,
             choice=choice,
             exact=exact,
             paths=paths,
-            decision=self._report_modes(tree, decide(choice, exact, paths, True)),
+            decision=self._report_modes(tree, decision),
             left_out=tuple(self._manifests.skipped(tree)),
         )
+
+    def _refuse_names_that_are_one(self, decision: Decision, disk: bytes) -> None:
+        """Refused, before anything is written, if one new name would replace another or one that stays."""
+        deleted = {one.path for one in decision.deletes}
+        new: dict[bytes, list[bytes]] = {}
+        for action in decision.writes:
+            if action.found is None:
+                parent, _, name = action.path.rpartition(b"/")
+                new.setdefault(parent, []).append(name)
+        alike: list[tuple[bytes, bytes]] = []
+        for parent, names in new.items():
+            ref = self._directory_ref(disk, parent)
+            listed = self._manifests.directory(ref, parent) if ref is not None else {}
+            there = [name for name in listed if join(parent, name) not in deleted]
+            alike += [
+                (join(parent, one), join(parent, other))
+                for one, other in pairs_alike(names, there)
+                if self._is_one_name(parent, one, other)
+            ]
+        if alike:
+            raise NamesFold(alike)
 
     def _report_modes(self, tree: bytes, decision: Decision) -> Decision:
         """Add the paths that get another mode than the target has."""

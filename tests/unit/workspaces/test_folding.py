@@ -1,0 +1,229 @@
+"""File systems that fold case or normalise Unicode: two names that become one are named before anything is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import relight
+from relight.errors import NamesFold
+from relight.journal.files.name_folding import fold_key, pairs_alike
+from relight.testing.workspace_kit import FileSegments, picture
+from relight.values.snapshot import Action
+from relight.workspaces import home
+from relight.workspaces.policy import TreePolicy
+from relight.workspaces.restore import executor, folding
+from relight.workspaces.restore.folding import is_one_name
+from relight.workspaces.restore.swap import Swapper
+from relight.workspaces.workspace import TreeWorkspace
+from tests.support.trees import open_tree
+
+IMAGE_BYTES = 16 * 1024 * 1024
+FORMATS = {
+    "ext4": (["mkfs.ext4", "-q", "-O", "casefold", "-E", "encoding=utf8"], "chattr +F"),
+    "vfat": (["mkfs.vfat"], ""),
+}
+
+
+def folds(one: bytes, other: bytes) -> bool:
+    """A file system as macOS has it."""
+    return one.decode().casefold() == other.decode().casefold() or is_normalised_alike(one, other)
+
+
+def is_normalised_alike(one: bytes, other: bytes) -> bool:
+    return unicodedata.normalize("NFD", one.decode()) == unicodedata.normalize("NFD", other.decode())
+
+
+class FoldingWorkspace(TreeWorkspace):
+    """A workspace on a file system that folds."""
+
+    def is_one_name(self, directory: bytes, one: bytes, other: bytes) -> bool:
+        return folds(one, other)
+
+
+def folding_tree(root: Path, home: Path) -> TreeWorkspace:
+    return FoldingWorkspace(
+        root, blobs=home / "blobs", rows=FileSegments(home / "rows"), policy=TreePolicy(), key="pool", adopt=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b"README", b"readme"),
+        ("É.txt".encode(), "e\u0301.TXT".encode()),
+        ("straße".encode(), b"STRASSE"),
+        (b"name.", b"name"),
+        (b"d/na ", b"D/na"),
+        ("a\u200db".encode(), b"ab"),
+    ],
+)
+def test_every_pair_that_some_file_system_folds_has_one_key(one: bytes, other: bytes) -> None:
+    assert fold_key(one) == fold_key(other)
+    assert pairs_alike([one], [other]) == [(other, one)]
+    assert len(pairs_alike([one, other], [])) == 1
+
+
+def test_other_names_have_keys_of_their_own() -> None:
+    names = [b"a", b"b", b"a.", b"a b", b".a", b"..a", b"\xff", b"\xfe", "é".encode(), b"e", "ж".encode()]
+    assert pairs_alike([name for name in names if name != b"a."], []) == []
+    assert pairs_alike([b"a"], [b"a"]) == []
+
+
+def two_in_one(root: Path) -> None:
+    (root / "src").mkdir(parents=True)
+    (root / "src/Makefile").write_bytes(b"one")
+    (root / "src/makefile").write_bytes(b"other")
+    (root / "other").write_bytes(b"of its own")
+
+
+@pytest.mark.guarantee("G16")
+def test_names_that_would_become_one_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    two_in_one(tmp_path / "tree")
+    with open_tree(tmp_path / "tree", tmp_path / "home") as workspace:
+        taken = workspace.snapshot().id
+        assert workspace.plan_restore(taken).is_empty, "this file system has both"
+    (tmp_path / "copy").mkdir()
+    with folding_tree(tmp_path / "copy", tmp_path / "home") as workspace:
+        with pytest.raises(NamesFold, match="nothing was written") as refused:
+            workspace.plan_restore(taken, choice="force")
+        assert refused.value.pairs == ((b"src/Makefile", b"src/makefile"),)
+        assert "src/Makefile and src/makefile" in refused.value.evidence
+        assert list((tmp_path / "copy").iterdir()) == []
+        workspace.restore(workspace.plan_restore(taken, paths=[b"src/makefile", b"other"]))
+    assert (tmp_path / "copy/src/makefile").read_bytes() == b"other"
+
+
+def test_a_name_that_stays_is_not_taken_by_another_spelling(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "README").write_bytes(b"of the checkpoint")
+    with folding_tree(root, tmp_path / "home") as workspace:
+        taken = workspace.snapshot().id
+        (root / "README").rename(root / "readme")
+        with pytest.raises(NamesFold) as refused:
+            workspace.plan_restore(taken, history=[taken])  # "readme" is in no snapshot of the session, so it stays
+        assert refused.value.pairs == ((b"readme", b"README"),)
+        later = workspace.snapshot().id
+        plan = workspace.plan_restore(taken, last=later, history=[taken, later])
+        assert [one.path for one in plan.decision.deletes] == [b"readme"]
+
+
+def test_a_fork_into_a_directory_and_an_imported_bundle_are_refused_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_in_one(tmp_path / "tree")
+    with relight.open(tmp_path / "relight.db") as rl:
+        with rl.session("one", workspace=tmp_path / "tree") as s:
+            s.append({"role": "user", "content": "x"})
+        rl.export_bundle("one", tmp_path / "one.relight")
+        monkeypatch.setattr(home, "TreeWorkspace", FoldingWorkspace)
+        with pytest.raises(NamesFold):
+            rl.fork("one", workspace=str(tmp_path / "fork"))
+        assert not (tmp_path / "fork").exists()
+    with relight.open(tmp_path / "other.db") as rl:
+        imported = rl.import_bundle(tmp_path / "one.relight", workspace=str(tmp_path / "imported"))
+        with pytest.raises(NamesFold):
+            rl.restore(imported.session)
+        assert not (tmp_path / "imported").exists() or not list((tmp_path / "imported").iterdir())
+
+
+def test_on_a_file_system_that_folds_the_old_spelling_is_deleted_before_the_new_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Foo` was renamed to `foo`. Written first, `Foo` would find its name taken, and then be deleted as `foo`."""
+    root, order = tmp_path / "tree", []
+    root.mkdir()
+    (root / "Foo").write_bytes(b"x")
+    monkeypatch.setattr(executor, "is_one_file", lambda *_: True)
+    delete, place = executor.RestoreExecutor._delete, Swapper.swap_in
+
+    def deleting(self: executor.RestoreExecutor, action: Action) -> None:
+        order.append("delete")
+        delete(self, action)
+
+    def placing(self: Swapper, path: bytes, *, replaces: bool) -> bool:
+        order.append("write")
+        return place(self, path, replaces=replaces)
+
+    monkeypatch.setattr(executor.RestoreExecutor, "_delete", deleting)
+    monkeypatch.setattr(Swapper, "swap_in", placing)
+    with open_tree(root, tmp_path / "home") as workspace:
+        first = workspace.snapshot().id
+        (root / "Foo").rename(root / "foo")
+        second = workspace.snapshot().id
+        workspace.restore(workspace.plan_restore(first, last=second, history=[first, second]))
+        assert (order, os.listdir(root)) == (["delete", "write"], ["Foo"])
+        workspace.restore(workspace.plan_undo())
+        assert os.listdir(root) == ["foo"]
+
+
+def test_the_file_system_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for directory in (b"", b"d", b"d/not/there"):
+            assert not is_one_name(fd, directory, b"README", b"readme")
+            assert not is_one_name(fd, directory, b"x" * 255, b"X" * 255)
+        (tmp_path / "d/a").write_bytes(b"")
+        os.link(tmp_path / "d/a", tmp_path / "b")
+        assert folding.is_one_file(fd, b"d/a", b"b")
+        assert not folding.is_one_file(fd, b"d/a", b"none") and not folding.is_one_file(fd, b"none/a", b"b")
+    finally:
+        os.close(fd)
+    assert sorted(picture(tmp_path)) == [b"b", b"d", b"d/a"]
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def folding_directory(request: pytest.FixtureRequest, tmp_path: Path, program: Callable[[str], str]) -> Iterator[Path]:
+    """A directory of a real file system that folds; skipped with the kernel's reason where it has none."""
+    make, attribute = FORMATS[request.param]
+    image, point = tmp_path / "image", tmp_path / "mounted"
+    with image.open("wb") as file:
+        file.truncate(IMAGE_BYTES)
+    point.mkdir()
+    reason = _mounted(make, image, point)
+    if reason:
+        pytest.skip(f"{request.param} that folds case cannot be mounted here: {reason}")
+    try:
+        root = point / "tree"
+        root.mkdir()
+        if attribute:
+            subprocess.run([*attribute.split(), str(root)], check=True, capture_output=True)
+        yield root
+    finally:
+        subprocess.run(["umount", str(point)], check=True, capture_output=True)
+
+
+def _mounted(make: list[str], image: Path, point: Path) -> str:
+    """Make and mount an image; returns why that is impossible, empty if it is mounted."""
+    for command in ([*make, str(image)], ["mount", "-o", "loop", str(image), str(point)]):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        except FileNotFoundError as error:
+            return str(error)
+        if done.returncode:
+            return " ".join(done.stderr.split())[:200] or f"{command[0]} ended with {done.returncode}"
+    return ""
+
+
+def test_on_a_real_file_system_that_folds_nothing_is_merged(tmp_path: Path, folding_directory: Path) -> None:
+    two_in_one(tmp_path / "tree")
+    with open_tree(tmp_path / "tree", tmp_path / "home") as workspace:
+        taken = workspace.snapshot().id
+    with open_tree(folding_directory, tmp_path / "home", adopt=True) as workspace:
+        with pytest.raises(NamesFold) as refused:
+            workspace.plan_restore(taken, choice="force")
+        assert refused.value.pairs == ((b"src/Makefile", b"src/makefile"),)
+        assert list(folding_directory.iterdir()) == []
+        (folding_directory / "Foo").write_bytes(b"x")
+        first = workspace.snapshot().id
+        (folding_directory / "Foo").rename(folding_directory / "foo")
+        second = workspace.snapshot().id
+        workspace.restore(workspace.plan_restore(first, last=second, history=[first, second]))
+        assert os.listdir(folding_directory) == ["Foo"]
