@@ -124,3 +124,14 @@ def test_one_module_says_what_durable_means() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("fsync", "fdatasync")
     ]
     assert set(loose) == {"src/relight/system/durable.py"}
+
+
+def test_one_package_reads_proc() -> None:
+    """macOS has no /proc: whatever asks about processes asks system/process_table.py, which has two sources."""
+    loose = [
+        path
+        for path, _, tree in modules(only_source=True)
+        for node in nodes(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/" + "proc")
+    ]
+    assert set(loose) == {"src/relight/system/platform.py"}

@@ -110,7 +110,7 @@ SUPERVISES = """
 import signal, sys, time
 from relight.runtimes.process import ProcessRuntime, runtime
 runtime.end_with_parent = lambda number: None  # as on a kernel that cannot
-child = ProcessRuntime().spawn(["sleep", "300"], directory=".", environment={"RELIGHT_SESSION": "a"})
+child = ProcessRuntime().spawn(["sleep", "60"], directory=".", environment={"RELIGHT_SESSION": "a"})
 print(child.pid, child._guard.pid, flush=True)
 sys.stdin.read()
 child.signal(signal.SIGKILL)
