@@ -108,7 +108,7 @@ def test_a_first_session_needs_no_call_that_only_linux_has(tmp_path: Path) -> No
 def test_without_preallocation_the_watermark_still_notices_a_lost_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(os, "posix_fallocate")
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
     watermark = Watermark(tmp_path / "relight.db")
     watermark.write([(1, 3), (20_000, 4)])
     watermark.close()

@@ -44,6 +44,10 @@ def on(monkeypatch: pytest.MonkeyPatch, libc: object, system: str) -> None:
     monkeypatch.setattr(openat, "calls", openat.Calls(libc, system))
 
 
+def test_linux_resolves_below_a_root_by_itself() -> None:
+    assert openat.has_openat2()
+
+
 def test_macos_renames_with_its_own_flags(directory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     darwin = DarwinLibrary()
     on(monkeypatch, darwin, "Darwin")
