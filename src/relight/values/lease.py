@@ -27,7 +27,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     pid_namespace: str = ""
     pid: int = 0
     pid_start: int = 0
-    """start time of the process in ticks since boot, because pids are reused"""
+    """start time of the process as its kernel counts it, because pids are reused"""
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from relight.ports.runtime import SESSION_VARIABLE
-from relight.system import processes
+from relight.system import processes, psutil_table
 from relight.system.machine import SystemHost, clock_since_boot
 from relight.system.platform import Platform, this_platform
 from relight.system.proc_table import ProcTable
@@ -137,6 +137,15 @@ def test_a_start_time_does_not_move_with_the_clock(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 1.0)
     assert psutil.Process().create_time() < 1e9, "what psutil tells does"
     assert PsutilTable(DARWIN).facts(os.getpid()) == before
+
+
+def test_a_boot_is_known_by_the_id_that_its_kernel_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil_table, "_sysctl", lambda name: f"id of {name.decode()}")
+    assert PsutilTable(DARWIN).boot() == "id of kern.bootsessionuuid"
+    assert PsutilTable(Platform("freebsd14")).boot() == "id of kern.boot_id"
+    assert PsutilTable(Platform("linux")).boot() == ""
+    monkeypatch.undo()
+    assert PsutilTable(DARWIN).boot() == "", "no such call in this C library"
 
 
 def test_leases_are_measured_by_a_clock_that_runs_while_the_machine_sleeps() -> None:
