@@ -165,20 +165,20 @@ def shown_session() -> SessionView:
         evidence=["pid 4711 on box alive", "lease epoch 5, 22 s left"], labels={"team": "web"},
     )  # fmt: skip
     reason = Reason(code="waiting", text="it asks: Run `git push origin main`?", blocks=False)
-    shown = plan(in_doubt=[], reported=None, reasons=[reason])
+    shown = plan(in_doubt=[], told=None, reasons=[reason])
     return SessionView(info, shown, lately(), ["queued: limit 04:00"], changed_files())
 
 
 def failed_session() -> SessionView:
     failure = Failure(kind="agent_exit", text="Traceback (most recent call last):\nKeyError: 'ANTHROPIC_API_KEY'")
     info = msgspec.structs.replace(sessions()[5], failure=failure, reason="exit code 1", command=["python", "docs.py"])
-    return SessionView(info, plan(in_doubt=[], reported=None), [], [])
+    return SessionView(info, plan(in_doubt=[], told=None), [], [])
 
 
 def blocked_plan() -> ResumePlan:
     held = Reason(code="lease_held", text="it is running: pid 5120 on box alive", cure="relight tail refactor-db -f")
     return plan(
-        ok=False, name="refactor-db", status="working", stopped_at=None, reasons=[held], in_doubt=[], reported=None
+        ok=False, name="refactor-db", status="working", stopped_at=None, reasons=[held], in_doubt=[], told=None
     )
 
 
@@ -186,7 +186,7 @@ def missing_plan() -> ResumePlan:
     missing = Reason(
         code="workspace_missing", text="workspace missing: /src/shop", cure="relight resume port-to-uv --restore"
     )
-    return plan(ok=False, in_doubt=[], reported=None, reasons=[missing], files=files_state(missing=[HERE]))
+    return plan(ok=False, in_doubt=[], told=None, reasons=[missing], files=files_state(missing=[HERE]))
 
 
 def findings() -> list[Finding]:
@@ -258,7 +258,7 @@ VIEWS: dict[str, Callable[[Style], list[Line]]] = {
     "plan": lambda style: plan_view.lines_of(plan(directory="/src/cli", orphans=[4713]), now=NOW, style=style),
     "plan-refused": lambda style: plan_view.lines_of(blocked_plan(), now=NOW, style=style),
     "plan-files": lambda style: plan_view.lines_of(
-        plan(files=files_state(differ=differing()), in_doubt=[], reported=None, directory="/src/cli"),
+        plan(files=files_state(differ=differing()), in_doubt=[], told=None, directory="/src/cli"),
         now=NOW,
         style=style,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,6 +12,7 @@ import click
 
 from relight.cli.render.console import Console
 from relight.cli.render.style import When
+from relight.errors import UsageError
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -59,3 +61,18 @@ def common_options(*, hidden: bool) -> list[click.Option]:
         click.Option(["--plain"], is_flag=True, help="No redrawing and no columns, for screen readers.", **common),
         click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **common),
     ]
+
+
+def confirm(cli: CliContext, question: str, *, evidence: Sequence[str] = (), yes: bool) -> bool:
+    """Ask on the terminal, default No. Without a terminal `yes` is required, else UsageError."""
+    if yes:
+        return True
+    console = cli.console
+    if not console.can_ask:
+        raise UsageError(f"confirmation required: {question}", evidence=evidence, hints=["pass --yes"])
+    for line in evidence:
+        console.say(line, indent=2)
+    if console.ask(f"{question} [y/N]").lower() in ("y", "yes"):
+        return True
+    console.say("nothing was changed")
+    return False

@@ -33,7 +33,7 @@ VERBS: Final[dict[str, str]] = {
     "send": "answering.send",
     "attach": "running.attach",
     "approve": "answering.approve",
-    "deny": "answering.deny",
+    "deny": "answering.approve:deny",
     "stop": "running.stop",
     "adopt": "running.adopt",
     "label": "inspect.label",

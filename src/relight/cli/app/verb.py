@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from relight.cli.app.context import common_options
-from relight.cli.app.refs import RefType
+from relight.cli.app.context import CliContext, common_options
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _COMMON: Final = "Common options: --store URL, --color auto|always|never, --plain, --debug, --help"
@@ -47,3 +50,17 @@ json_flag: Final = click.option("--json", "as_json", is_flag=True, help="One JSO
 def ref_argument(name: str = "ref", **settings: Any) -> Callable[[_F], _F]:
     """An argument that is a reference, completed by the shell."""
     return click.argument(name, type=RefType(), **settings)
+
+
+class RefType(click.ParamType[str]):
+    """Parsed as plain text; completed with sessions, after an `@` with the labels of that session."""
+
+    name = "ref"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from relight.cli.app.complete import completions
+
+        cli = ctx.find_object(CliContext) or CliContext()
+        return [CompletionItem(value, help=meaning) for value, meaning in completions(cli.store, incomplete)]

@@ -6,8 +6,7 @@ import getpass
 
 import click
 
-from relight.cli.app.confirm import confirm
-from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.context import CliContext, confirm, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.outcome import print_checkpoint
 

@@ -9,14 +9,13 @@ import tempfile
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from relight.cli.app.context import CliContext, pass_context
-from relight.cli.app.key_file import read_key
 from relight.cli.app.verb import ref_argument, verb
-from relight.errors import Refused, StoreFull, StoreUnavailable, UsageError
+from relight.errors import NotFound, Refused, StoreFull, StoreUnavailable, UsageError
 from relight.system import private_directories
 from relight.text.format import count
 
@@ -115,3 +114,20 @@ def _readable(cli: CliContext, ref: str, directory: Path, *, redact: bool) -> in
     else:
         cli.console.row((directory, written))
     return 0
+
+
+_MAX_BYTES: Final = 64 * 1024
+
+
+def read_key(path: Path) -> bytes:
+    """Read a key file; NotFound or UsageError if it cannot be one."""
+    try:
+        with path.open("rb") as file:
+            # One byte more than allowed tells a file that is too large; /dev/zero is not read to its end.
+            key = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        evidence = [str(error), f"make one: head -c 32 /dev/urandom > {path}"]
+        raise NotFound(str(path), what="key file", evidence=evidence) from None
+    if len(key) > _MAX_BYTES:
+        raise UsageError(f"{path}: over {_MAX_BYTES:,} bytes: not a key file")
+    return key

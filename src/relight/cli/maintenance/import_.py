@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from relight.cli.app.context import CliContext, pass_context
-from relight.cli.app.key_file import read_key
 from relight.cli.app.verb import json_flag, verb
+from relight.cli.maintenance.export import read_key
 from relight.text.format import count
 
 

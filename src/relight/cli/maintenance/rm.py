@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import click
+import msgspec
 
 from relight.cli.app.attempts import Attempts
-from relight.cli.app.confirm import confirm
-from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.context import CliContext, confirm, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.inspect.list import label_pairs
-from relight.cli.render.removal import bytes_text, print_removed
+from relight.cli.render.console import wrapped
+from relight.cli.render.style import Line, Span
 from relight.errors import UsageError
 from relight.operations.remove import Removed
-from relight.text.format import count
+from relight.text.format import count, size
 
 
 @verb(
@@ -78,3 +79,29 @@ def _merged(parts: Collection[Removed], *, dry_run: bool) -> Removed:
 def _question(planned: Removed) -> str:
     names = ", ".join(planned.names[:5]) + (f" and {len(planned.names) - 5} more" if len(planned.names) > 5 else "")
     return f"remove {names}: {count(planned.steps, 'step')}, {bytes_text(planned)}, permanently?"
+
+
+def bytes_text(removed: Removed) -> str:
+    """Size of the journal, and of captured files that no other session needs."""
+    journal = size(removed.size_bytes)
+    return f"{journal} of journal, {size(removed.file_bytes)} of files" if removed.file_bytes else journal
+
+
+def print_removed(cli: CliContext, removed: Removed, *, as_json: bool) -> int:
+    """Print the names, then the totals."""
+    console = cli.console
+    if as_json:
+        console.document(msgspec.to_builtins(removed))
+        return 0
+    pairs = list(zip(removed.sessions, removed.names, strict=True))
+    if not console.out.terminal:
+        for session, name in pairs:
+            console.row((session, name))
+    verb = "would be removed" if removed.dry_run else "removed"
+    total = f"{count(len(pairs), 'session')}, {count(removed.steps, 'step')}, {bytes_text(removed)} {verb}"
+    if console.out.terminal:
+        lines: list[Line] = [["  ", Span(name, "bold"), f"  {session[:8]}"] for session, name in pairs]
+        console.write([*lines, *wrapped([total], console.out)])
+    else:
+        console.say(total)
+    return 0

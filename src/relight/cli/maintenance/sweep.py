@@ -12,7 +12,7 @@ import click
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
-from relight.cli.render.removal import print_removed
+from relight.cli.maintenance.rm import print_removed
 from relight.errors import UsageError
 from relight.history.documents import retention_document
 from relight.journal.retention import retention_days

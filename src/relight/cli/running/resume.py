@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from relight.cli.app.attempts import Attempts
-from relight.cli.app.confirm import confirm
-from relight.cli.app.context import CliContext, pass_context
-from relight.cli.app.detach import start_detached
-from relight.cli.app.foreground import run_in_foreground
-from relight.cli.app.limit_options import for_one, limit_options
+from relight.cli.app.context import CliContext, confirm, pass_context
+from relight.cli.app.start import for_one, limit_options, moment_of, print_queued, run_in_foreground, start_detached
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.milestones import Level, Milestones
 from relight.cli.render.outcome import print_restored_files, print_waiting_start
 from relight.cli.render.plan import lines_of
-from relight.cli.render.queued import moment_of, print_queued
 from relight.cli.render.style import Span
 from relight.errors import NotResumable, UsageError
 from relight.files.repositories import BACK

@@ -11,12 +11,9 @@ import click
 import msgspec
 
 from relight.cli.app.context import CliContext, pass_context
-from relight.cli.app.detach import start_detached
-from relight.cli.app.foreground import run_in_foreground
-from relight.cli.app.limit_options import limit_options
+from relight.cli.app.start import labels_of, limit_options, moment_of, print_queued, run_in_foreground, start_detached
 from relight.cli.app.verb import json_flag, verb
 from relight.cli.render.milestones import Level, Milestones
-from relight.cli.render.queued import labels_of, moment_of, print_queued
 from relight.cli.render.style import Span
 from relight.errors import UsageError
 from relight.files.capture import DEFAULT_ROOT
