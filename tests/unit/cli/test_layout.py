@@ -177,9 +177,7 @@ def failed_session() -> SessionView:
 
 def blocked_plan() -> ResumePlan:
     held = Reason(code="lease_held", text="it is running: pid 5120 on box alive", cure="relight tail refactor-db -f")
-    return plan(
-        ok=False, name="refactor-db", status="working", stopped_at=None, reasons=[held], in_doubt=[], told=None
-    )
+    return plan(ok=False, name="refactor-db", status="working", stopped_at=None, reasons=[held], in_doubt=[], told=None)
 
 
 def missing_plan() -> ResumePlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,16 +15,9 @@ from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, random_id
 from relight.ports.agent import (
-    Ask,
-    Begun,
     Capabilities,
-    Decision,
-    Heard,
-    Launch,
     Line,
     NativeCall,
-    NativeResult,
-    OwnCost,
     Surroundings,
     Transcript,
 )
@@ -52,6 +45,21 @@ class ClaudeCode:
     install_hint = "npm install -g @anthropic-ai/claude-code"
     secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
+    own_cost = staticmethod(tree.own_cost)
+    subagent_usage = staticmethod(SubagentUsage)
+    new_id = staticmethod(random_id)
+    launch = staticmethod(command_line.launch)
+    locate = staticmethod(directories.locate)
+    everywhere = staticmethod(directories.everywhere)
+    key = staticmethod(tree.key_of)
+    hears = staticmethod(hooks.hears)
+    decides = staticmethod(hooks.decides)
+    prompted = staticmethod(making.prompted)
+    asked = staticmethod(making.asked)
+    answered = staticmethod(making.answered)
+    keep = staticmethod(jsonl.keep)
+    append = staticmethod(jsonl.append)
+
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
         return ()
 
@@ -70,31 +78,13 @@ class ClaudeCode:
         found = command_line.understand(command)
         return models.model_of(found.line if found is not None else None, surroundings)
 
-    def own_cost(self, line: Line) -> OwnCost | None:
-        return tree.own_cost(line)
-
-    def subagent_usage(self, path: Path) -> SubagentUsage:
-        return SubagentUsage(path)
-
-    def new_id(self) -> str | None:
-        return random_id()
-
-    def launch(self, ask: Ask) -> Launch:
-        return command_line.launch(ask)
-
     def effect_of(self, tool: str, arguments: Any) -> Effect:
         if tool in _PURE:
             return "pure"
         return "idempotent" if tool in _IDEMPOTENT else "once"
 
-    def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
-        return directories.locate(native_id, surroundings)
-
     def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
         return [name for at, name in directories.begun(surroundings) if at >= since_us]
-
-    def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
-        return directories.everywhere(surroundings, most=most)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("session_id")
@@ -121,34 +111,10 @@ class ClaudeCode:
 
         return FileFollower(path, assembled)
 
-    def key(self, line: Line) -> str:
-        return tree.key_of(line)
-
-    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        return hooks.hears(payload, surroundings)
-
-    def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
-        return hooks.decides(heard, decision, reason)
-
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
         return [call for call, _ in tree.pending(lines).values()]
-
-    def prompted(self, text: str, *, at_us: int) -> Line:
-        return making.prompted(text, at_us=at_us)
-
-    def asked(self, call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
-        return making.asked(call, lines, at_us=at_us)
-
-    def answered(self, results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_us: int) -> list[Line]:
-        return making.answered(results, lines, at_us=at_us)
 
     def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
         path = directories.transcript(native_id, surroundings)
         jsonl.create(path, making.moved(lines, native_id, str(Path(surroundings.directory).resolve())))
         return path
-
-    def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
-        jsonl.keep(path, copy, clean)
-
-    def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
-        jsonl.append(path, lines, offset=offset)

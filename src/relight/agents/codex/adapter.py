@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,15 +14,11 @@ from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
 from relight.ports.agent import (
-    Ask,
-    Begun,
     Capabilities,
     Decision,
     Heard,
-    Launch,
     Line,
     NativeCall,
-    NativeResult,
     OwnCost,
     Surroundings,
     Transcript,
@@ -45,6 +41,15 @@ class Codex:
     capabilities = Capabilities(transcript=True, native_resume=True, gate=True, interactive=True)
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
+
+    launch = staticmethod(command_line.launch)
+    everywhere = staticmethod(directories.everywhere)
+    key = staticmethod(rollout.key_of)
+    prompted = staticmethod(making.prompted)
+    asked = staticmethod(making.asked)
+    answered = staticmethod(making.answered)
+    keep = staticmethod(jsonl.keep)
+    append = staticmethod(jsonl.append)
 
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
         named = directories.key_of(surroundings)
@@ -75,9 +80,6 @@ class Codex:
         """An id for `write`; a thread cannot be started under a chosen id."""
         return timed_id()
 
-    def launch(self, ask: Ask) -> Launch:
-        return command_line.launch(ask)
-
     def effect_of(self, tool: str, arguments: Any) -> Effect:
         if tool in _PURE:
             return "pure"
@@ -88,9 +90,6 @@ class Codex:
 
     def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
         return [name for _, name in directories.begun(surroundings, since_us=since_us)]
-
-    def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
-        return directories.everywhere(surroundings, most=most)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("thread_id") if line.get("type") == "thread.started" else None
@@ -123,9 +122,6 @@ class Codex:
 
         return FileFollower(path, assembled)
 
-    def key(self, line: Line) -> str:
-        return rollout.key_of(line)
-
     def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
         """Parse an event of our gate, the only hook: it asks before each model call."""
         if payload.get("hook_event_name") != gate.EVENT:
@@ -142,15 +138,6 @@ class Codex:
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
         return [call for call, _ in rollout.pending(lines).values()]
 
-    def prompted(self, text: str, *, at_us: int) -> Line:
-        return making.prompted(text, at_us=at_us)
-
-    def asked(self, call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
-        return making.asked(call, lines, at_us=at_us)
-
-    def answered(self, results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_us: int) -> list[Line]:
-        return making.answered(results, lines, at_us=at_us)
-
     def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
         at_us = time.time_ns() // 1000
         path = directories.new_rollout(native_id, surroundings, at_us=at_us)
@@ -158,9 +145,3 @@ class Codex:
         providers = directories.providers_of(surroundings)
         jsonl.create(path, making.moved(lines, native_id, directory, providers=providers, at_us=at_us))
         return path
-
-    def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
-        jsonl.keep(path, copy, clean)
-
-    def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
-        jsonl.append(path, lines, offset=offset)
