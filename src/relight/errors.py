@@ -580,7 +580,7 @@ class StoreFull(StoreError):
             f"{where}: no space left; nothing was written, earlier steps are intact",
             hints=[
                 "free some space on that disk, then run it again; sessions can be read meanwhile",
-                "see what can be removed: relight sweep --dry-run; that needs about as much free space first",
+                "see what can be removed: relight sweep --dry-run",
             ],
         )
         self.where = where

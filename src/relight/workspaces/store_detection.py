@@ -100,7 +100,10 @@ class Stores:
         """Whether it is a hard link to a file of our own store: the watermark and the log's index have no magic
         number."""
         for path in self._own:
-            for beside in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-told"))):
+            for beside in (
+                path,
+                *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-told", "-reserve")),
+            ):
                 try:
                     known = beside.stat()
                 except OSError:

@@ -30,8 +30,10 @@ _DATABASE: Final = b"SQLite format 3\0"
 _APPLICATION_ID: Final = APPLICATION_ID.to_bytes(4, "big")
 _APPLICATION_ID_AT: Final = 68
 _NO_APPLICATION: Final = bytes(4)
-_ENDINGS: Final = (b"-wal", b"-shm", b"-journal", b"-told", b".blobs", b".run")
-_BESIDE: Final = re.compile(rb"(.+?)(?:-wal|-shm|-journal|-told|\.blobs|\.run|-wal-damaged-[0-9a-f]+)", re.DOTALL)
+_ENDINGS: Final = (b"-wal", b"-shm", b"-journal", b"-told", b"-reserve", b".blobs", b".run")
+_BESIDE: Final = re.compile(
+    rb"(.+?)(?:-wal|-shm|-journal|-told|-reserve|\.blobs|\.run|-wal-damaged-[0-9a-f]+)", re.DOTALL
+)
 
 
 def is_database(head: bytes) -> bool:

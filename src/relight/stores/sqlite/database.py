@@ -7,6 +7,7 @@ is one on a full disk.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, Stor
 from relight.stores.sqlite import files, migrate
 from relight.stores.sqlite.driver import BUSY_SECONDS, store_error
 from relight.stores.sqlite.health import Misses
+from relight.stores.sqlite.reserve import FROM_BYTES, make_reserve, release_reserve
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.wal_check import check_log
 from relight.stores.sqlite.watermark import Watermark
@@ -55,9 +57,13 @@ class Database:
         self._busy_ms = round(busy_seconds * 1000)
         self._address = ""
         """the URI for reading, if nothing can be written"""
+        self._may_reserve = True
+        self.on_reserve = False
+        """the disk is full, and what the reserve held is being used for a removal"""
 
     def open(self) -> apsw.Connection | None:
         """The first connection, for writing; None if the store can only be read."""
+        self.read_only = False
         try:
             files.prepare(self.path)
             connection = self._open_for_writing()
@@ -79,6 +85,24 @@ class Database:
             self._open_for_reading()
             return None
         return connection
+
+    def keep_reserve(self) -> None:
+        """Keep space for removals on a full disk, once the database is large enough; tried once in a process."""
+        if self._may_reserve and files.size_bytes(self.path) >= FROM_BYTES:
+            self._may_reserve = False
+            make_reserve(self.path)
+
+    def use_reserve(self) -> None:
+        """On a full disk, free the space that is kept for removals. The store has to be opened again."""
+        self.on_reserve = release_reserve(self.path)
+
+    def restore_reserve(self) -> None:
+        """After a removal, done or failed: keep the space for the next one again, if it fits."""
+        if self.on_reserve:
+            self.on_reserve = False
+            with contextlib.suppress(StoreError), self.own_connection() as connection:
+                connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)  # a failed removal filled the log
+            make_reserve(self.path, again=True)
 
     def _open_for_writing(self) -> apsw.Connection:
         try:
@@ -203,6 +227,7 @@ class Database:
         if self._file_id() != self._file:
             self.ended = "the file was moved or deleted while in use"
             self.check_usable()
+        self.keep_reserve()
 
     def _file_id(self) -> tuple[int, int] | None:
         try:

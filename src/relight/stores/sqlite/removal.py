@@ -3,6 +3,10 @@
 Order: one transaction deletes every row (secure_delete zeroes their bytes); the log is checkpointed and truncated;
 then, under the write lock and with an empty log, what secure_delete misses is zeroed (`scrub`).
 
+On a full disk there is room only for what the reserve holds (`reserve`), so free pages are not zeroed by way of the log
+but by `scrub`, which also returns their space to the disk. COMMIT is the commit point there too: a kill before it
+leaves the sessions as they were; after it they are gone, and the next removal zeroes what this one had not.
+
 A process that reads an older state keeps the log from being truncated. Then an error says that the sessions are gone
 and some of their bytes are not.
 """
@@ -69,8 +73,9 @@ def _remove(cursor: apsw.Cursor, sid: int) -> None:
         cursor.execute(SQL[statement], (sid,))
 
 
-def wipe(connection: apsw.Connection, clock: Clock, path: Path) -> None:
-    """Remove the bytes of deleted rows from the file and its log, on a connection of its own."""
+def wipe(connection: apsw.Connection, clock: Clock, path: Path, *, give_back: bool = False) -> None:
+    """Remove the bytes of deleted rows from the file and its log, on a connection of its own; `give_back`: and return
+    their space to the disk."""
     connection.set_busy_timeout(round(CUT_SECONDS * 1000))
     for _ in range(CUT_TRIES):
         try:
@@ -80,7 +85,7 @@ def wipe(connection: apsw.Connection, clock: Clock, path: Path) -> None:
             clock.sleep(CUT_SECONDS)
             continue
         if not files.size_bytes(files.wal_of(path)):  # else another process wrote in between: truncate again
-            scrub(connection, str(path))
+            scrub(connection, str(path), give_back=give_back)
             # Other connections cache pages that hold the same leftovers, and could write them back with their next
             # change.
             connection.execute(SQL["invalidate_caches"].format(version=migrate.VERSION))

@@ -6,13 +6,14 @@ digest are read inside each transaction, so any number of processes may use one 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import apsw
 
-from relight.errors import Conflict
+from relight.errors import Conflict, StoreFull
 from relight.journal.commit import plan_release, plan_renewal
 from relight.journal.queues.order import QueueRow
 from relight.journal.queues.small_records import RecordKind
@@ -26,6 +27,7 @@ from relight.stores.sqlite.driver import BUSY_SECONDS
 from relight.stores.sqlite.health import examine, trusted_record
 from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.readers import Readers
+from relight.stores.sqlite.reserve import reserve_path
 from relight.stores.sqlite.rows import listed_record, read_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.wal_check import evidence_of
@@ -38,6 +40,8 @@ from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step
 from relight.values.store import StoreInfo
+
+_T = TypeVar("_T")
 
 
 class SqliteStore:
@@ -144,8 +148,14 @@ class SqliteStore:
             return queues.list_first(cursor, line, limit, self._clock.now_us())
 
     def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
-        with self._writer.change() as cursor:
-            queues.put_record(cursor, kind, name, record)
+        def put() -> None:
+            with self._writer.change() as cursor:
+                queues.put_record(cursor, kind, name, record)
+
+        if kind == "tombstone":  # the first write of a removal
+            self._freeing(put)
+        else:
+            put()
 
     def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._writer.change() as cursor:
@@ -230,14 +240,52 @@ class SqliteStore:
         self._database.watermark.write([(sid, head.seq)])
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
+        try:
+            sids = self._freeing(lambda: self._delete_rows(sessions, epochs or {}))
+            self._database.watermark.clear(sids)
+            if sids:
+                with self._database.own_connection() as connection:
+                    removal.wipe(connection, self._clock, self._path, give_back=self._database.on_reserve)
+        finally:
+            self._database.restore_reserve()
+
+    def _delete_rows(self, sessions: Sequence[str], epochs: Mapping[str, int]) -> list[int]:
         with self._writer.change() as cursor:
-            removal.check_epochs(cursor, self._writer.journal, epochs or {})
-            sids = removal.remove_rows(cursor, sessions)
+            removal.check_epochs(cursor, self._writer.journal, epochs)
+            cursor.execute(SQL["set_secure_delete_fast" if self._database.on_reserve else "set_secure_delete"])
+            try:
+                sids = removal.remove_rows(cursor, sessions)
+            finally:
+                cursor.execute(SQL["set_secure_delete"])
             self._writer.journal.forget()
-        self._database.watermark.clear(sids)
-        if sids:
-            with self._database.own_connection() as connection:
-                removal.wipe(connection, self._clock, self._path)
+        return sids
+
+    def _freeing(self, act: Callable[[], _T]) -> _T:
+        """Do what is part of a removal; on a full disk with the space that is reserved for it."""
+        if not self._database.on_reserve:
+            try:
+                return act()
+            except StoreFull:
+                if not reserve_path(self._path).exists():
+                    raise
+            self._reopen(self._database.use_reserve)
+        try:
+            return act()
+        except StoreFull:
+            self._reopen(self._database.restore_reserve)
+            raise
+
+    def _reopen(self, between: Callable[[], None]) -> None:
+        """Open the file again as the disk now allows, for reading or for writing: with no connection open in between,
+        its log and the log's index take no space."""
+        self.suspend()
+        try:
+            between()
+            first = self._database.open()
+            if first is not None:
+                first.close()
+        finally:
+            self.resume()
 
     def instant(self) -> Instant:
         return self._clock.instant()
@@ -256,6 +304,9 @@ class SqliteStore:
     def close(self) -> None:
         forks.unregister(self)
         self.suspend()
+        self._database.restore_reserve()
+        if self._writer.transactions:
+            self._database.keep_reserve()
         self._database.ended = self._database.ended or "the store was closed"
         self.resume()
 

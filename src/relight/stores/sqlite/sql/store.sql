@@ -40,6 +40,10 @@ PRAGMA checkpoint_fullfsync = ON
 -- What is deleted is overwritten.
 PRAGMA secure_delete = ON
 
+-- name: set_secure_delete_fast
+-- What is deleted is overwritten where that takes no room in the log; the rest is for `scrub`.
+PRAGMA secure_delete = FAST
+
 -- name: set_trusted_schema
 -- A hostile schema cannot call functions of this connection.
 PRAGMA trusted_schema = OFF
