@@ -245,7 +245,7 @@ def test_an_error_of_the_disk_is_never_acknowledged(
             timeout=60,
         )
         if run.returncode:  # the injected error hit the opening: then an error of ours, and nothing written
-            assert "relight.errors." in run.stderr.splitlines()[-1], run.stderr
+            assert "\nrelight.errors." in run.stderr, run.stderr
         lines = [line.split() for line in run.stdout.splitlines()]
         failed += any(line[0] == "resolved" for line in lines)
         reported = [int(line[-1]) for line in lines if line[0] in ("told", "resolved") and line[-1] != "absent"]
