@@ -9,7 +9,6 @@ log is empty. None of it belongs to anything, so even a torn write does no harm.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from struct import unpack_from
 from typing import Final
@@ -91,9 +90,9 @@ def free_pages(file: apsw.VFSFile, size: int, pages: int) -> dict[int, int]:
 
 def _punch(where: str, size: int, numbers: Iterable[int]) -> None:
     """Return the space of these pages to the disk; they read as zeros. Does nothing where that is not possible."""
-    from relight.system.holes import punch_hole  # ctypes, which no other command needs
+    from relight.system.holes import punch_hole, writable_descriptor  # ctypes, which no other command needs
 
-    fd = _descriptor_of(where)
+    fd = writable_descriptor(where)  # SQLite's, never one of our own: see `scrub`
     if fd is None:
         return
     for first, last in _runs(numbers):
@@ -112,26 +111,3 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         last = number
     if last:
         yield first, last
-
-
-def _descriptor_of(where: str) -> int | None:
-    """A descriptor that SQLite has open on the file, for writing; None where the system does not list them."""
-    # Never one of our own: see `scrub`.
-    try:
-        wanted, names = os.stat(where), os.listdir("/proc/self/fd")
-    except OSError:
-        return None
-    for name in names:
-        try:
-            found = os.stat(f"/proc/self/fd/{name}")
-            if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) and _is_writable(name):
-                return int(name)
-        except OSError:
-            continue  # closed meanwhile, such as the one that listed them
-    return None
-
-
-def _is_writable(name: str) -> bool:
-    with open(f"/proc/self/fdinfo/{name}", encoding="ascii") as info:
-        flags = next((int(line.split()[1], 8) for line in info if line.startswith("flags:")), os.O_RDONLY)
-    return flags & os.O_ACCMODE != os.O_RDONLY
