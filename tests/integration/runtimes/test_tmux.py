@@ -18,6 +18,7 @@ import pytest
 from relight.errors import Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
 from relight.runtimes.tmux import TmuxRuntime
+from relight.runtimes.tmux import runtime as tmux_runtime
 from relight.runtimes.tmux.child import TmuxChild
 from relight.system.processes import members_of, start_of
 from relight.testing.runtime_kit import until
@@ -179,6 +180,22 @@ def test_nothing_is_typed_to_a_shell_that_a_person_put_in_the_place(harness: Tmu
     subprocess.run(["tmux", "-S", socket, "respawn-pane", "-k", "-t", "=agent:", "bash", "--norc"], check=True)
     with pytest.raises(Refused, match="not started by relight"):
         harness.runtime.deliver("agent", "touch marker")
+
+
+def test_an_agent_whose_environment_is_hidden_is_known_by_its_pane(
+    harness: TmuxHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = harness.python(ECHO)
+    monkeypatch.setattr(tmux_runtime, "environment_of", lambda pid: [])  # as macOS does for some programs
+    joined = harness.runtime.reattach("agent")
+    assert joined is not None and joined.pid == child.pid
+    harness.runtime.deliver("agent", "hello")
+    until(lambda: harness.heard() == b"hello\n", "it is heard")
+    tmux = ["tmux", "-S", str(harness.directory / "tmux.sock"), "respawn-pane", "-k", "-t", "=agent:", "--", "cat"]
+    subprocess.run(tmux, check=True)
+    assert harness.runtime.reattach("agent") is None
+    with pytest.raises(Refused, match="was not started by relight"):
+        harness.runtime.deliver("agent", "hello")
 
 
 def test_text_arrives_as_it_is_with_one_enter(harness: TmuxHarness) -> None:

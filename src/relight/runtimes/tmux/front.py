@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from relight.ports.runtime import SESSION_VARIABLE
 from relight.system.processes import (
-    environment_of,
     foreground_of,
     group_of,
     input_of,
     members_of,
     name_of,
     start_of,
-    value_in,
 )
 
 _SHELLS: Final = "sh ash bash busybox csh dash elvish fish ksh ksh93 mksh nu oksh posh pwsh rbash tcsh xonsh yash zsh"
 SHELLS: Final = frozenset(_SHELLS.split())
 
 
-def in_the_way(pid: int) -> str:
-    """Why text must not be typed to the agent with this pid; empty if the agent itself would read it."""
+def in_the_way(pid: int, session: str) -> str:
+    """Why text must not be typed to the process with this pid, which works for this session; empty if it is the agent
+    itself that would read it."""
     if not start_of(pid):
         return "the agent has ended"
-    if not value_in(environment_of(pid), SESSION_VARIABLE):
+    if not session:
         return f"pid {pid} ({name_of(pid)}) was not started by relight"
     front = foreground_of(pid)
     if not front:

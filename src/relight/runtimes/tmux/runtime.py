@@ -71,9 +71,9 @@ class TmuxRuntime(LocalProcesses):
                 declared = {name: variables[name] for name in ("RELIGHT_SECRETS",) if name in variables}
                 keep.hand_secrets(str(log), {**secrets_of(variables), **declared})
             if before is None:
-                self._server.start(handle, words, log=log)
+                self._server.start(handle, words, session=session, log=log)
             else:
-                self._server.respawn(before, words, log=log)
+                self._server.respawn(before, words, session=session, log=log)
             pane = self._begun(handle, wanted)
         except OSError as error:
             raise AgentFailed(f"cannot write the log {log}: {error.strerror}") from None
@@ -137,7 +137,7 @@ class TmuxRuntime(LocalProcesses):
             raise Refused(f"{handle}: the agent ended before Enter was sent; nothing was entered", hints=[_RESUME])
 
     def _refuse_others(self, handle: str, pane: Pane, done: str) -> None:
-        if reason := in_the_way(pane.pid):
+        if reason := in_the_way(pane.pid, _session_of(pane)):
             hints = [_RESUME if not start_of(pane.pid) else f"look at it: {self._attach_text(handle)}"]
             raise Refused(f"{handle}: {reason}; {done}", hints=hints)
 
@@ -163,7 +163,7 @@ class TmuxRuntime(LocalProcesses):
         pane = self._server.pane(handle)
         if pane is None or not _lives(pane):
             return None
-        session = value_in(environment_of(pane.pid), SESSION_VARIABLE)
+        session = _session_of(pane)
         return TmuxChild(self._server, handle, pane, session=session, tail=None) if session else None
 
     def _attach_text(self, handle: str) -> str:
@@ -175,6 +175,12 @@ _RESUME: Final = "resume it with your text: relight resume NAME TEXT"
 
 def _lives(pane: Pane) -> bool:
     return not pane.dead and pane.exit is None and bool(start_of(pane.pid))
+
+
+def _session_of(pane: Pane) -> str:
+    """The session that the pane's process works for; empty if it is not ours."""
+    # tmux knows it. The environment does too, but macOS hides that of some programs; it tells what 0.1.0 started.
+    return pane.session or value_in(environment_of(pane.pid), SESSION_VARIABLE)
 
 
 def _typable(text: str) -> str:

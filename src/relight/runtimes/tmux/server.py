@@ -37,7 +37,9 @@ _ENDING: Final = ("server exited", "lost server", "no server running")
 """tmux's errors if its server exited during the command"""
 _HANDLE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 _MARK: Final = "@relight"
-_FIELDS: Final = (_MARK, "pane_id", "pane_pid", "pane_dead", "pane_dead_status", "pane_dead_signal", "pid")
+_STARTED: Final = "@relight_started"
+"""the pid and the session of the process that we started in a pane"""
+_FIELDS: Final = (_MARK, _STARTED, "pane_id", "pane_pid", "pane_dead", "pane_dead_status", "pane_dead_signal", "pid")
 _FORMAT: Final = "|".join(f"#{{{field}}}" for field in _FIELDS)
 _KEPT: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "XDG_RUNTIME_DIR")
 """variables that the tmux server itself inherits; the agent's environment comes from the launch file"""
@@ -48,6 +50,8 @@ class Pane(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     pid: int
+    session: str
+    """which our process in it works for; empty if its process was started by somebody else, or by relight 0.1.0"""
     server: int
     dead: bool
     exit: Exit | None
@@ -106,11 +110,11 @@ class Server:
         output = self.ask("list-panes", "-s", "-t", f"={handle}:", "-F", _FORMAT)
         return next((_pane_in(line) for line in (output or "").splitlines() if line.startswith("1|")), None)
 
-    def start(self, handle: str, command: Sequence[str], *, log: Path | None) -> None:
+    def start(self, handle: str, command: Sequence[str], *, session: str, log: Path | None) -> None:
         """Start a session with one marked pane, which stays when its process ends."""
         keep = ("set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "history-limit", "50000", ";")
         where = ("-d", "-s", handle, "-x", "200", "-y", "50", "-c", "/")
-        mark = (";", "set-option", "-p", "-t", f"={handle}:", _MARK, "1")
+        mark = (";", "set-option", "-p", "-t", f"={handle}:", _MARK, "1", *_started(f"={handle}:", session))
         pipe = _pipe(f"={handle}:", log)
         words = (*keep, "new-session", *where, "--", *command, *mark, *pipe)
         output, why = self.run(*words)
@@ -120,10 +124,10 @@ class Server:
         if output is None:
             raise AgentFailed(f"tmux cannot start {handle}: {why}")
 
-    def respawn(self, pane: Pane, command: Sequence[str], *, log: Path | None) -> None:
+    def respawn(self, pane: Pane, command: Sequence[str], *, session: str, log: Path | None) -> None:
         """Start another process in the same pane; an attached client sees the new one."""
         again = ("clear-history", "-t", pane.id, ";", "respawn-pane", "-k", "-t", pane.id, "-c", "/", "--", *command)
-        output, why = self.run(*again, *_pipe(pane.id, log))
+        output, why = self.run(*again, *_started(pane.id, session), *_pipe(pane.id, log))
         if output is None:
             raise AgentFailed(f"tmux cannot restart it: {why}")
 
@@ -171,9 +175,18 @@ def _remind(pane: Pane) -> None:
 
 
 def _pane_in(line: str) -> Pane:
-    _, id, pid, dead, status, killed_by, server = line.split("|")
+    _, started, id, pid, dead, status, killed_by, server = line.split("|")
+    ours, _, session = started.partition(":")
     exit = Exit(signal=int(killed_by)) if killed_by else Exit(code=int(status)) if status else None
-    return Pane(id=id, pid=int(pid), server=int(server), dead=dead == "1", exit=exit)
+    session = session if ours == pid else ""
+    return Pane(id=id, pid=int(pid), session=session, server=int(server), dead=dead == "1", exit=exit)
+
+
+def _started(target: str, session: str) -> tuple[str, ...]:
+    """The part of a tmux command that records whom we started in a pane. A person who starts another program there
+    changes the pane's pid, and not this."""
+    name = session if _HANDLE.fullmatch(session) else ""  # tmux expands formats in it
+    return (";", "set-option", "-p", "-F", "-t", target, _STARTED, f"#{{pane_pid}}:{name}")
 
 
 def _pipe(target: str, log: Path | None) -> tuple[str, ...]:
