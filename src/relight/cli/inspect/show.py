@@ -254,7 +254,7 @@ def _why(info: SessionInfo) -> str:
 
 def _cost(info: SessionInfo) -> str:
     usage = info.usage
-    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    total = usage.tokens
     parts = [money(info.cost)] if info.cost is not None else []
     if info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost:
         parts.append(f"(with forks {money(info.cost_tree)})")

@@ -85,7 +85,7 @@ def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
     if files is not None and files.changed:
         entries.append(changed_fact(files))
     usage = info.usage
-    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    total = usage.tokens
     if info.cost is not None or total:
         entries.append(Fact("cost", ", ".join(filter(None, (money(info.cost), f"{tokens(total)} tokens")))))
     if info.said:

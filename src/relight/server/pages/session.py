@@ -12,6 +12,7 @@ from relight.journal.effects.approvals import as_asked, asks_approval
 from relight.ports.store import Query
 from relight.server.pages.conversation import as_text
 from relight.server.pages.inert import preview
+from relight.server.pages.sessions import Line, line_of
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.call import Call
@@ -41,45 +42,23 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         return not self.why_not
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The header of a session's page."""
+class Header(Line, frozen=True, kw_only=True):
+    """The header of a session's page: what its row in the list has, and more."""
 
-    id: str
     short: str
-    title: str
-    named: bool
-    ref: str
-    status: str
-    glyph: str
-    role: str
-    quiet: bool
-    now: str
     asks: str
     approves: bool
     why: str
     stderr: list[str]
-    cure: str
-    agent: str
     model: str
-    where: str
-    where_full: str
     started_at: datetime
     lasted: str
     head: int
-    seq: int
-    saved_at: datetime | None
-    saved_age: str
-    step_age: str
-    attempt: int
     messages: int
     turns: int
     in_doubt: int
-    cost: str
-    cost_tree: str
-    rate: str
     tokens: str
     evidence: list[str]
-    parent: str | None
     labels: list[str]
     runtime: str
     wakes_at: datetime | None
@@ -123,50 +102,29 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
 def header_of(info: SessionInfo, now: datetime) -> Header:
     """The header, from the same SessionInfo that the command line and the API show."""
-    glyph, role = words.GLYPHS[info.status]
-    usage = info.usage
-    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    total = info.usage.tokens
     ends = now if info.status in LIVE else info.updated_at
-    with_forks = info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost
     stopped = info.status in ("failed", "terminated", "halted", "queued", "archived")
-    attention = info.attention
+    line = msgspec.structs.asdict(line_of(info, now))
+    line["now"] = shortened(words.now_text(info, now), 400)
+    line["cure"] = info.attention.cure if info.attention is not None else ""
+    line["rate"] = words.money(info.cost_rate) if info.cost_rate is not None else ""
     return Header(
-        id=info.id,
+        **line,
         short=info.id[:8],
-        title=words.title(info),
-        named=info.name is not None,
-        ref=words.ref(info),
-        status=info.status,
-        glyph=glyph,
-        role=role,
-        quiet=attention is not None and attention.kind == "quiet",
-        now=shortened(words.now_text(info, now), 400),
         asks=shortened(as_asked(info.question), 2000) if info.status == "waiting" else "",
         approves=info.status == "waiting" and asks_approval(info.question, info.asking),
         why=one_line(headline(info.reason)) if stopped else "",
         stderr=[shortened(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
-        cure=attention.cure if attention is not None else "",
-        agent=info.agent or "",
         model=info.model or "",
-        where=words.short_path(words.working_directory(info)),
-        where_full=words.display_path(words.working_directory(info)),
         started_at=info.created_at,
         lasted=words.duration(words.seconds_between(info.created_at, ends) or 0.0),
         head=info.head,
-        seq=info.seq,
-        saved_at=info.saved_at,
-        saved_age=words.age(words.seconds_between(info.saved_at, now)),
-        step_age=words.age(words.seconds_between(info.last_step_at, now)),
-        attempt=info.attempt,
         messages=info.message_count,
         turns=info.turns,
         in_doubt=info.in_doubt,
-        cost=words.money(info.cost),
-        cost_tree=words.money(info.cost_tree) if with_forks else "",
-        rate=words.money(info.cost_rate) if info.cost_rate is not None else "",
         tokens=words.tokens(total) if total else "",
         evidence=[one_line(line) for line in info.evidence],
-        parent=info.parent,
         labels=[f"{key}={value}" for key, value in sorted(info.labels.items())],
         runtime=" ".join(filter(None, (info.runtime, info.handle))),
         wakes_at=info.wake_at if info.status == "queued" else None,
