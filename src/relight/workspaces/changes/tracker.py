@@ -19,7 +19,7 @@ from relight.workspaces.changes import state, storing
 from relight.workspaces.changes.classify import Classifier, Run
 from relight.workspaces.changes.finder import ChangeFinder, Tier
 from relight.workspaces.changes.scan import Stat
-from relight.workspaces.changes.watch import Watcher
+from relight.workspaces.changes.watch import ChangeWatcher, open_watcher
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.store_detection import Stores
@@ -47,7 +47,7 @@ class Tracker:
         self._load_state()
 
     @property
-    def watcher(self) -> Watcher | None:
+    def watcher(self) -> ChangeWatcher | None:
         return self._finder.watcher
 
     @property
@@ -113,8 +113,8 @@ class Tracker:
 
     def watch(self) -> None:
         """Start the watcher; until every directory is watched and scanned once more, runs walk."""
-        if self._finder.watcher is None:
-            self._finder.watcher = Watcher(self._root)
+        if self._finder.watcher is None and self._cache is not None:
+            self._finder.watcher = open_watcher(self._root, self._cache.with_name("watch"))
             self._finder.must_walk = True
 
     def fresh(self) -> Tracker:

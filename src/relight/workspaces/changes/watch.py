@@ -14,7 +14,9 @@ import os
 import struct
 import termios
 from collections.abc import Iterable
-from typing import Final
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF, _UNMOUNT, _OVERFLOW, _IGNORED = 0x400, 0x800, 0x2000, 0x4000, 0x8000
@@ -50,6 +52,29 @@ class Hints:
         """directories whose watch is gone; another may have replaced them: scan and watch again"""
 
 
+class ChangeWatcher(Protocol):
+    """What finds changes without a walk: inotify here, another system's events in `event_watcher`."""
+
+    is_trusted: bool
+    why: str
+    """why it is not trusted"""
+
+    def add(self, paths: Iterable[bytes]) -> None: ...
+    def forget(self, path: bytes) -> None: ...
+    def drain(self) -> Hints | None: ...
+    def disable(self, why: str) -> None: ...
+    def close(self) -> None: ...
+
+
+def open_watcher(root: bytes, markers: Path, libc: Any = None) -> ChangeWatcher:
+    """inotify where the C library has it, else `watchfiles` where it is installed, else what always means "walk"."""
+    if hasattr(libc or _libc, "inotify_init1") or find_spec("watchfiles") is None:
+        return Watcher(root)
+    from relight.workspaces.changes.event_watcher import EventWatcher
+
+    return EventWatcher(root, markers)
+
+
 class Watcher:
     """Watches on directories below one root."""
 
@@ -59,7 +84,7 @@ class Watcher:
         self._paths: dict[int, bytes] = {}
         self._watches: dict[bytes, int] = {}
         self.is_trusted = self._fd >= 0
-        self.why = "" if self.is_trusted else "no inotify here"
+        self.why = "" if self.is_trusted else "no inotify here; elsewhere: pip install 'relight[watch]'"
 
     def add(self, paths: Iterable[bytes]) -> None:
         """Watch these directories. They must be scanned after this, so that no change falls in between."""
