@@ -68,9 +68,11 @@ def _started(env: dict[str, str]) -> socket.socket:
     """A server; it ends when our end of its channel is closed, at the latest by our own end."""
     ours, theirs = socket.socketpair()
     words = [sys.executable, "-P", __file__, str(theirs.fileno())]
+    # Without our variables: tests look for processes by them, and end those that they find.
+    plain = {name: value for name, value in env.items() if name.startswith((*_FIXED_AT_START, "PATH", "HOME"))}
     # An interpreter looks at its streams once, when it starts: pipes here, because those of its forks will be pipes.
     pipe = subprocess.PIPE
-    process = subprocess.Popen(words, pass_fds=[theirs.fileno()], env=env, stdin=pipe, stdout=pipe, stderr=pipe)
+    process = subprocess.Popen(words, pass_fds=[theirs.fileno()], env=plain, stdin=pipe, stdout=pipe, stderr=pipe)
     theirs.close()
 
     def end() -> None:

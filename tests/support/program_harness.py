@@ -20,7 +20,7 @@ from relight.values.info import SessionInfo
 from tests.support import processes
 from tests.support.fake_model import FakeModel, Item, pairs, texts, unpaired
 from tests.support.scripted_agent import install
-from tests.support.shell import command, environment, eventually
+from tests.support.shell import command, environment, eventually, run_command
 
 SECONDS = 30.0
 UNSET = "(unset)"
@@ -73,15 +73,11 @@ class ProgramHarness:
 
     def relight(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        return subprocess.run(
-            command(*words),
+        return run_command(
+            words,
             env=self.environment(**more),
             cwd=self.work if self.work.is_dir() else self.base,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
+            seconds=SECONDS,
         )
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +59,16 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-P", "-m", "relight.cli", *words]
 
 
+def run_command(
+    words: Sequence[str], *, env: dict[str, str], cwd: Path, stdin: str = "", seconds: float = SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, on pipes."""
+    done = _server.run(list(words), env=env, cwd=cwd, stdin=stdin, seconds=seconds)
+    return done or subprocess.run(
+        command(*words), env=env, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
 class Shell:
     """Runs the command against one store, in one directory."""
 
@@ -69,18 +79,7 @@ class Shell:
 
     def run(self, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         """On pipes."""
-        env = environment(self.address, **more)
-        done = _server.run(list(words), env=env, cwd=self.directory, stdin=stdin, seconds=SECONDS)
-        return done or subprocess.run(
-            command(*words),
-            env=env,
-            cwd=self.directory,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        return run_command(words, env=environment(self.address, **more), cwd=self.directory, stdin=stdin)
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
         """On pipes, not waited for."""
