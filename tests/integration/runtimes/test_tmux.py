@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -123,10 +124,15 @@ def test_a_prompt_is_never_typed_into_a_shell(harness: TmuxHarness, figure: Figu
     """Agents that die at any moment of a delivery, and whatever stands in the pane then: no shell reads the text."""
     deaths, chance = sample(60, proof=1000, teeth=15), random.Random(25)
     refused = heard = 0
+    harness.python(ECHO)
+    began = time.monotonic()
+    harness.runtime.deliver("agent", "calm")
+    calm_seconds = time.monotonic() - began
+    harness.runtime.destroy("agent")
     for number in range(deaths):
         child = harness.python(ECHO)
         agent = int((harness.workspace / "pid").read_text())
-        timer = threading.Timer(chance.uniform(0, 0.3), os.kill, (agent, signal.SIGKILL))
+        timer = threading.Timer(chance.uniform(0, 1.5 * calm_seconds), os.kill, (agent, signal.SIGKILL))
         timer.start()
         try:
             harness.runtime.deliver("agent", PROMPT)
