@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from relight import aio, errors
     from relight.errors import RelightError, Waiting
     from relight.library.facade import Loaded, Relight
+    from relight.sessions.calls.tools import tool
     from relight.sessions.inputs import Reply
     from relight.sessions.loop import loop
     from relight.sessions.session import Session
-    from relight.sessions.tools import tool
     from relight.values.call import Call
     from relight.values.checkpoint import Checkpoint
     from relight.values.info import ResumePlan, SessionInfo
@@ -63,7 +63,7 @@ _MODULES = {
     "Waiting": "relight.errors",
     "loop": "relight.sessions.loop",
     "open": "relight.wiring",
-    "tool": "relight.sessions.tools",
+    "tool": "relight.sessions.calls.tools",
 }
 
 

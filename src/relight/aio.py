@@ -27,10 +27,10 @@ from relight.event_loop import Abandoned, alone, awaited, stored
 from relight.history.events import POLL_SECONDS, Event, poll_events
 from relight.history.loading import resolve
 from relight.library.facade import Relight
-from relight.sessions import effects
+from relight.sessions.calls import effects
+from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.loop import loop_program
-from relight.sessions.session import Session, StepBlock
-from relight.sessions.tools import Tools, toolbox
+from relight.sessions.session import Session, StepBlock, writer_of
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
 from relight.values.status import Status
@@ -133,7 +133,7 @@ class AsyncSession(_Awaited):
 
     def __init__(self, session: Session) -> None:
         self._sync = session
-        self._sync._is_async = True
+        writer_of(session).is_async = True
         self._abandoned = Abandoned()
 
     append = _quick(Session.append)
@@ -196,11 +196,11 @@ class AsyncSession(_Awaited):
 
     async def run_tool(self, call: Call, tools: Tools) -> Call:
         """Commit the intent, run the tool, commit its result. A call in doubt is handled as its effect allows."""
-        return await awaited(effects.run_tool(self._session, call, toolbox(tools)), self._abandoned)
+        return await awaited(effects.run_tool(writer_of(self._session), call, toolbox(tools)), self._abandoned)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Run a side effect at most once in the life of this session; later calls return the recorded result."""
-        return await awaited(effects.once(self._session, key, function), self._abandoned)
+        return await awaited(effects.once(writer_of(self._session), key, function), self._abandoned)
 
     def step(self, label: str | None = None) -> AsyncStep:
         """`async with s.step("label"):` commits everything inside as one step."""

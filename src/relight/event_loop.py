@@ -25,9 +25,9 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from relight.errors import RelightError
+from relight.sessions.calls.running_effects import RunningEffects
+from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.coroutines import Execute, Pause, Program, Request
-from relight.sessions.running_effects import RunningEffects
-from relight.sessions.tools import is_coroutine_function
 
 _T = TypeVar("_T")
 STORE_THREADS: Final = 32

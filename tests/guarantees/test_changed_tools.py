@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import relight
-import relight.sessions.effects
-import relight.sessions.tools
+import relight.sessions.calls.effects
+import relight.sessions.calls.tools
 from relight.errors import ToolsChanged
+from relight.sessions.session import writer_of
 from relight.values.call import EFFECTS
 from tests.support.figures import Figure
 from tests.support.simulation import Simulation
@@ -40,7 +41,7 @@ def leave(world: Simulation, name: str, effect: Any, how: str) -> None:
     function = {"name": "t", "arguments": "{}"}
     s.append({"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": function}]})
     if how == "unstarted":
-        relight.sessions.effects.note_tools(s, relight.sessions.tools.toolbox([tool(effect)]))
+        relight.sessions.calls.effects.note_tools(writer_of(s), relight.sessions.calls.tools.toolbox([tool(effect)]))
     elif how == "in doubt":
         with pytest.raises(Died):
             s.run_tool(s.pending_calls()[0], [tool(effect, dies=True)])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import msgspec
 
+from relight.errors import Conflict, WorkspaceUnusable
 from relight.files.capture import close_all, open_roots
 from relight.history.loading import Found
 from relight.ports.workspace import MadeDirectory
 from relight.sessions.context import Context
-from relight.values.session import Identity
+from relight.values.session import Identity, Pending
 
 
 class Directories:
@@ -61,3 +63,15 @@ class Directories:
         for made in reversed(self._made):
             made.discard()
         self._made.clear()
+
+
+def check_places(context: Context, pending: Pending) -> None:
+    """Raise what creating the directories of a new session would raise, before anything is created."""
+    begun = Directories(context).has_begun
+    for root, path in pending.identity.workspace.items():
+        if not os.path.lexists(path) or context.workspaces().is_unfinished(path, begun):
+            continue
+        if not os.path.isdir(path):
+            raise WorkspaceUnusable(root, path, "a file that is not a directory is in its place")
+        if os.listdir(path):
+            raise Conflict(f"{path}: not empty; choose a new directory")

@@ -19,10 +19,10 @@ from relight.journal.fold import open_effects
 from relight.journal.status import derived_status
 from relight.operations import operator
 from relight.operations.operator import write_once
+from relight.sessions.calls.settling import retriable
 from relight.sessions.context import Context
 from relight.sessions.names import check_free, release_archived
 from relight.sessions.opening import IMPORTED, evidence_of, recorder_for, refuse_archived
-from relight.sessions.settling import retriable
 from relight.values.call import Outcome
 from relight.values.checkpoint import Checkpoint
 from relight.values.session import GENESIS, Head, Identity, Parent

@@ -193,7 +193,7 @@ class Relight(Queueing):
         try:
             made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
             self._tell_continuation(made)
-            made._reopen(handed_over_by=owner, note=note)
+            session.writer_of(made).reopen(handed_over_by=owner, note=note)
         except BaseException:
             if opened is not None:
                 opened.close()
@@ -256,15 +256,13 @@ class Relight(Queueing):
         fork = forking.plan_fork(context, found)
         return Found(identity=fork.identity, head=fork.head, seq=None), pending.with_pending(context, fork)
 
-    def _tell_continuation(self, session: Session) -> None:
-        if not session.is_new:
-            head = session._recorder.head
+    def _tell_continuation(self, opened: Session) -> None:
+        if not opened.is_new:
+            head = session.writer_of(opened).recorder.head
             status, why = derived_status(head, opening.evidence_of(self._context, head))
             if status not in LIVE:
                 ended = f"{status}: {headline(why)}" if why else status
-                self._context.notify(
-                    f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False"
-                )
+                self._context.notify(f"{opened.name or opened.id} continues at @{head.head} ({ended}); is_new is False")
 
     # -- writing ----------------------------------------------------------------------------------------------
 

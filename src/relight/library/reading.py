@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from relight.files import status as files_statuses
     from relight.history import abandoned_effects, queries
     from relight.history import attention as needing
+    from relight.history import effects_since as effects
     from relight.history import events as tailing
     from relight.history import verify as verifying
     from relight.journal.files.undo_log import Operation
@@ -71,11 +72,12 @@ else:
         LazyModule,
         ("relight.bundles.import_", "relight.history.verify", "relight.history.queries", "relight.supervision.launch"),
     )
-    drilling, abandoned_effects, needing, retaining = map(
+    drilling, abandoned_effects, effects, needing, retaining = map(
         LazyModule,
         (
             "relight.files.drill",
             "relight.history.abandoned_effects",
+            "relight.history.effects_since",
             "relight.history.attention",
             "relight.operations.retention",
         ),
@@ -362,7 +364,7 @@ class Reading:
         """Effects declared `once` that began after a checkpoint, on any branch: a rewind does not undo them. None if
         the journal is damaged, so that it is unknown."""
         try:
-            return abandoned_effects.effects_since(self._context.store, resolve(self._context.store, session), seq)
+            return effects.effects_since(self._context.store, resolve(self._context.store, session), seq)
         except Corrupt:
             return None
 

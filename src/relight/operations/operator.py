@@ -16,10 +16,10 @@ from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.effects.answers import no_words_for
 from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
+from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.context import Context
 from relight.sessions.opening import evidence_of, own_claim, recorder_for, refuse_archived
 from relight.sessions.recorder import Recorder
-from relight.sessions.settling import settling_outcome
 from relight.values.checkpoint import Checkpoint
 from relight.values.queues import QueuePosition
 from relight.values.session import Head, Identity

@@ -16,9 +16,9 @@ from relight.ports.hooks import HookChannel
 from relight.ports.runtime import Runtime
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
+from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE, Recording
-from relight.sessions.running_effects import RunningEffects
 from relight.values.session import Identity
 from relight.values.step import Changes
 

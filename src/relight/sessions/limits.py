@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from relight.errors import LimitReached, NotResumable, UsageError
-from relight.journal.limits import Reached, raised, reached, reached_before, uncounted
+from relight.errors import NotResumable, UsageError
+from relight.journal.limits import Reached, raised, reached_before
 from relight.ports.agent import Surroundings
 from relight.values.info import Reason
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
-from relight.values.step import Changes
 from relight.values.usage import Usage
 
 if TYPE_CHECKING:
     from relight.history.loading import Found
     from relight.ports.agent import AgentAdapter
     from relight.sessions.context import Context
-    from relight.sessions.session import Session
     from relight.values.session import Head, Identity
 
 # -- programs of one's own ------------------------------------------------------------------------------------------
@@ -53,54 +51,10 @@ def priced(context: Context, usage: Usage | None, model: str | None) -> Usage | 
     return usage if price is None else msgspec.structs.replace(usage, cost=price.cost(usage))
 
 
-def note_reply(s: Session, messages: Sequence[Any], usage: Usage | None) -> None:
-    """Remember that a reply came without usage: a limit of money or tokens can then not be enforced."""
-    policy = s._recorder.identity.policy
-    if not policy.counts_usage or not any(map(s._recorder.fold.format.is_assistant, messages)):
-        return
-    if usage is None or not (usage.tokens or usage.cost):
-        s._uncounted = "a reply came without its usage"
-    elif policy.budget is not None and usage.cost is None:
-        s._uncounted = no_price(s._recorder.identity.model)
-
-
 def no_price(model: str | None) -> str:
     """Why cost cannot be counted, and the alternatives."""
     which = f"no price is known for the model {model}" if model else "the model is not known"
     return f"{which}; give it one in RELIGHT_PRICES, or limit tokens instead (budget_tokens)"
-
-
-def reached_by(s: Session) -> Reached | None:
-    """The limit that keeps this session from another model call, if any."""
-    recorder, policy = s._recorder, s._recorder.identity.policy
-    used = reached(policy, recorder.head, now_us=s._context.clock.now_us())
-    return used or (uncounted(policy, s._uncounted) if s._uncounted is not None else None)
-
-
-def halt_at_limit(s: Session) -> bool:
-    """Halt the session before a model call if a limit is reached; returns whether it was."""
-    limit = reached_by(s)
-    if limit is None:
-        return False
-    s._record("status", Changes(status=limit.change), release=True)
-    return True
-
-
-def stop_own_loop(s: Session, recorded: Any) -> None:
-    """After a program with its own loop recorded a reply: LimitReached if it must not call the model again."""
-    recorder = s._recorder
-    if recorder.identity.policy == _NO_LIMITS or not recorder.owns:
-        return
-    messages = recorded if isinstance(recorded, list | tuple) else [recorded]
-    if not any(map(recorder.fold.format.is_assistant, messages)):
-        return  # only a reply leads to another model call; user messages are stored whatever was spent
-    limit = reached_by(s)
-    if limit is not None:
-        halt_at_limit(s)
-        raise LimitReached(s.name or s.id, limit.why)
-
-
-_NO_LIMITS: Final = RunPolicy()
 
 
 # -- before a start -------------------------------------------------------------------------------------------------

@@ -19,12 +19,11 @@ from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
 from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused, parse_reply
 from relight.journal.jsonable import check_text
+from relight.sessions.calls.effects import note_tools, refuse_call, run_tool
+from relight.sessions.calls.tools import Tool, Tools, toolbox
 from relight.sessions.coroutines import Execute, Pause, Program
-from relight.sessions.effects import note_tools, refuse_call, run_tool
 from relight.sessions.inputs import Reply
-from relight.sessions.limits import halt_at_limit
-from relight.sessions.session import Session, driven
-from relight.sessions.tools import Tool, Tools, toolbox
+from relight.sessions.session import Session, driven, writer_of
 from relight.values.policy import LoopGuard, Retry
 from relight.values.status import StatusChange
 from relight.values.step import Changes
@@ -69,25 +68,25 @@ def loop_program(
     """
     if in_doubt not in ("tell", "wait"):
         raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
-    s._refuse_coroutine(model, "the model")
+    writer_of(s).refuse_coroutine(model, "the model")
     is_next = _is_new_prompt(s, prompt, prompt_id)
     if s.is_finished:
         if not is_next:
             return s.result
-        s._reopen()
+        writer_of(s).reopen()
     box = toolbox(tools)
     if is_next and s.pending_calls():
-        note_tools(s, box)
+        note_tools(writer_of(s), box)
         yield from _close_open_calls(s, box, in_doubt)  # providers refuse a user message before the results
     if is_next:
         _append_prompt(s, prompt, prompt_id)
-    note_tools(s, box)
+    note_tools(writer_of(s), box)
     for turn in range(_turns_since_prompt(s), max_turns + 1):
         yield from _close_open_calls(s, box, in_doubt)
         if _end_if_done(s, guard or LoopGuard()):
             return s.result
         if turn < max_turns:
-            if halt_at_limit(s):
+            if writer_of(s).halt_at_limit() is not None:
                 return s.result
             _commit_reply(s, (yield from _ask(s, model, retry or Retry())))
     s.halt(f"the turn limit of {max_turns} is reached")
@@ -99,7 +98,7 @@ loop = driven(loop_program, name="loop")
 
 def _end_if_done(s: Session, guard: LoopGuard) -> bool:
     """Record the verdict if the conversation has reached one."""
-    fold = s._recorder.fold
+    fold = writer_of(s).recorder.fold
     last = _last_reply(s)
     if last and not s.pending_calls():
         seq, stop = fold.stop or (0, None)
@@ -125,22 +124,22 @@ def _commit_reply(s: Session, returned: Any) -> None:
     usage, stop = None, None
     if isinstance(returned, Reply):
         returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
-    fold = s._recorder.fold
+    fold = writer_of(s).recorder.fold
     reply = parse_reply(returned, known=fold.recognised, default=fold.format)
     if stop is not None:
         check_text(stop, "stop_reason")
     usage = usage if usage is not None else reply.usage
-    s._append(reply.messages, usage, stop=stop if stop is not None else reply.stop)
+    writer_of(s).append(reply.messages, usage, stop=stop if stop is not None else reply.stop)
 
 
 def _last_reply(s: Session) -> list[dict[str, Any]]:
     """The reply that ends the conversation, new or left by a crash before the verdict. Empty: more must follow."""
-    return list(takewhile(s._recorder.fold.format.is_assistant, reversed(s.messages)))[::-1]
+    return list(takewhile(writer_of(s).recorder.fold.format.is_assistant, reversed(s.messages)))[::-1]
 
 
 def _turns_since_prompt(s: Session) -> int:
     """Replies since the last user message, over all attempts: a crash must not reset the turn limit."""
-    format = s._recorder.fold.format
+    format = writer_of(s).recorder.fold.format
     replies = 0
     for message in reversed(s.messages):
         if format.is_assistant(message):
@@ -157,13 +156,13 @@ def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
     if prompt_id is not None:
         if prompt is None or not check_text(prompt_id, "prompt_id"):
             raise UsageError("a prompt_id is a text that belongs to a prompt: give both")
-        is_next = prompt_id not in s._recorder.fold.prompts
+        is_next = prompt_id not in writer_of(s).recorder.fold.prompts
         if is_next:
-            s._recorder.recording.check_key(prompt_id, "the prompt_id")
+            writer_of(s).recorder.recording.check_key(prompt_id, "the prompt_id")
         return is_next
     if prompt is None:
         return False
-    fold = s._recorder.fold
+    fold = writer_of(s).recorder.fold
     before = fold.prompt or fold.last_user_message
     if before is not None:
         return not _same(s, before, prompt)
@@ -172,8 +171,8 @@ def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
 
 
 def _same(s: Session, before: dict[str, Any], prompt: Any) -> bool:
-    format = s._recorder.fold.format
-    prompt = s._recorder.recording.data_of(prompt)
+    format = writer_of(s).recorder.fold.format
+    prompt = writer_of(s).recorder.recording.data_of(prompt)
     if before == format.user(prompt):
         return True
     blocks = [block for view in format.read([before]) if view.role == "user" for block in view.blocks]
@@ -181,7 +180,7 @@ def _same(s: Session, before: dict[str, Any], prompt: Any) -> bool:
 
 
 def _append_prompt(s: Session, prompt: Any, prompt_id: str | None) -> None:
-    s._append([s._recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
+    writer_of(s).append([writer_of(s).recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
 
 
 def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Program[None]:
@@ -190,14 +189,14 @@ def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Pro
     if doubtful and in_doubt == "wait":
         names = ", ".join(f"{call.name} ({call.id})" for call in doubtful)
         reason = f"in doubt: {names}"
-        s._record("status", Changes(status=StatusChange(status="waiting", reason=reason)), release=True)
+        writer_of(s).record("status", Changes(status=StatusChange(status="waiting", reason=reason)), release=True)
         raise Waiting(s.name or s.id, f"did {names} take effect?")
-    seq, stop = s._recorder.fold.stop or (0, None)
+    seq, stop = writer_of(s).recorder.fold.stop or (0, None)
     for call in calls:
         if call.asked_seq == seq and call.intent_seq is None and is_cut_off(stop):
-            refuse_call(s, call, f"{CUT_OFF} ({stop})")
+            refuse_call(writer_of(s), call, f"{CUT_OFF} ({stop})")
         else:
-            yield from run_tool(s, call, box)
+            yield from run_tool(writer_of(s), call, box)
 
 
 def _ask(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
@@ -208,7 +207,7 @@ def _ask(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
         except Exception as error:
             if failures == retry.attempts or not is_transient(error):
                 raise
-            yield Pause(retry.delay_seconds(failures, s._context.entropy.jitter()))
+            yield Pause(retry.delay_seconds(failures, writer_of(s).context.entropy.jitter()))
     raise AssertionError("unreachable: the last failure is raised")
 
 

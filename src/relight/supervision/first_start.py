@@ -10,15 +10,14 @@ of a session that existed before stays recorded.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from relight.errors import Conflict, Corrupt, NotFound, NotResumable, RelightError, WorkspaceUnusable
+from relight.errors import Corrupt, NotFound, NotResumable, RelightError
 from relight.files import restore as restoring
 from relight.files import workspace_check
-from relight.files.directories import Directories
+from relight.files.directories import Directories, check_places
 from relight.history import fork, repair
 from relight.history.loading import Found, resolve
 from relight.operations.operator import next_prompt
@@ -251,18 +250,6 @@ def check_files(context: Context, pending: Pending) -> None:
         hints = ["choose a later checkpoint", "or let it work in the directory as it is: in place"]
         raise NotResumable(name, why, hints=hints) from None
     check_places(context, pending)
-
-
-def check_places(context: Context, pending: Pending) -> None:
-    """Raise what creating the directories of a new session would raise, before anything is created."""
-    begun = Directories(context).has_begun
-    for root, path in pending.identity.workspace.items():
-        if not os.path.lexists(path) or context.workspaces().is_unfinished(path, begun):
-            continue
-        if not os.path.isdir(path):
-            raise WorkspaceUnusable(root, path, "a file that is not a directory is in its place")
-        if os.listdir(path):
-            raise Conflict(f"{path}: not empty; choose a new directory")
 
 
 def _repair(context: Context, ref: str, options: ResumeOptions) -> None:

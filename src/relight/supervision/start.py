@@ -31,7 +31,7 @@ from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
 from relight.sessions.recorder import Recorder
 from relight.supervision.approvals import decision_of
-from relight.supervision.limits import stop_at_limit
+from relight.supervision.limits import limit_of
 from relight.supervision.native_repair import Ready, make_ready
 from relight.supervision.observe import Observer
 from relight.values.ending import Verdict
@@ -42,6 +42,8 @@ from relight.values.status import StatusChange
 from relight.values.step import Changes
 
 NATIVE_FILE: Final = "native.jsonl"
+HOLD_SECONDS: Final = 15.0
+"""longest time that a hook is left without a reply while its agent is ended; less than the client's timeout"""
 _ORPHAN_SECONDS: Final = 1.0
 _LEADING: Final = frozenset({"model_begins", "tool_begins", "other"})
 """hook events that a model call may follow; none follows the end of a turn"""
@@ -245,7 +247,7 @@ class Start:
         if self._life is not None:
             self._life.progress_us = self._context.clock.instant().us
             self._life.hook_native = heard.native_id or self._life.hook_native
-            if heard.kind in _LEADING and stop_at_limit(self._context, observer, self._life, heard):
+            if heard.kind in _LEADING and _stop_at_limit(self._context, observer, self._life, heard):
                 return None
         decision = decision_of(observer.recorder, heard)
         if decision is not None and decision[0] == "wait":
@@ -435,3 +437,18 @@ def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply 
         raise UsageError(f"RELIGHT_CACHE_MINUTES must be a number of minutes, not {given[:50]!a}") from None
     now_us = context.clock.now_us()
     return estimating.first_reply(fold, provider=identity.provider, now_us=now_us, cache_minutes=minutes)
+
+
+def _stop_at_limit(context: Context, observer: Observer, live: LiveAttempt, heard: Heard) -> bool:
+    """Before a tool or model call: whether a limit is reached. If so, blocks the hook until the agent was ended.
+
+    The reply that reached the limit is recorded; a tool call in it does not begin."""
+    if not observer.recorder.identity.policy.counts_usage:
+        return False
+    observer.catch_up(heard)
+    limit = limit_of(context, observer)
+    if limit is None:
+        return False
+    live.halted = live.halted or limit
+    live.over.wait(HOLD_SECONDS)
+    return True

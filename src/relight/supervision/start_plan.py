@@ -11,6 +11,7 @@ from typing import Literal
 
 from relight.errors import Conflict, Corrupt, NotFound, NotResumable, RelightError, WorkspaceUnusable
 from relight.files import restore, workspace_check
+from relight.files.directories import check_places
 from relight.history import fork
 from relight.history.loading import Found
 from relight.journal.lineage import visible
@@ -53,7 +54,7 @@ def fork_files(
         return None
     if workspace is not None:
         fork.check_captured(pending)
-        first_start.check_places(context, pending)
+        check_places(context, pending)
     rows = {row.seq: row for row in restore.rows_of(context, found)}
     path = visible({seq: row.base for seq, row in rows.items()}, head=restore.position_of(found), since=0)
     at = max((seq for seq in path if rows[seq].snapshots), default=None)

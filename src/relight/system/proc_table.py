@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from relight.system.platform import PROC
-from relight.system.process_table import Facts
+from relight.system.process_facts import Facts
 
 _STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
 _ENDED: Final = (b"Z", b"X")

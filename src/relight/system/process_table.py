@@ -8,21 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from relight.system.platform import Platform, this_platform
-
-
-class Facts(NamedTuple):
-    """What is known of one process. Pid and start together identify it within a boot; a pid alone may be reused."""
-
-    start: str
-    """start time, in a unit of the table's own; only compared"""
-    is_zombie: bool
-    parent: int
-    group: int
-    session: int
-    """terminal session (setsid)"""
+from relight.system.process_facts import Facts
 
 
 class ProcessTable(Protocol):

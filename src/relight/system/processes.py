@@ -15,7 +15,8 @@ from typing import Final
 
 from relight.errors import Refused, UsageError
 from relight.ports.runtime import PARENT_VARIABLE, SESSION_VARIABLE, SUPERVISOR_VARIABLE
-from relight.system.process_table import Facts, process_table
+from relight.system.process_facts import Facts
+from relight.system.process_table import process_table
 
 _SHARED: Final = {"codex": "app-server"}
 """programs, and the argument with which they run as a service"""

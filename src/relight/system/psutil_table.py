@@ -12,7 +12,7 @@ from typing import Any, Final
 import psutil
 
 from relight.system.platform import Platform
-from relight.system.process_table import Facts
+from relight.system.process_facts import Facts
 
 _BOOT_IDS: Final = {"darwin": b"kern.bootsessionuuid", "freebsd": b"kern.boot_id"}
 _PS_SECONDS: Final = 5.0

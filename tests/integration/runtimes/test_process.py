@@ -22,7 +22,7 @@ from relight.runtimes.process.subreaper import SUBREAPER, descendants
 from relight.system import processes
 from relight.system.linux_calls import become_subreaper, end_with_parent
 from relight.system.platform import Platform
-from relight.system.process_table import Facts
+from relight.system.process_facts import Facts
 from relight.system.processes import ancestors, children_of, children_of_ours, is_zombie, start_of, words_of
 from relight.testing.runtime_kit import until
 

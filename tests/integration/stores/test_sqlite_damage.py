@@ -15,8 +15,8 @@ import pytest
 from relight.errors import Corrupt, RelightError
 from relight.journal.chain import broken_links, unseal_head
 from relight.ports.store import Query, Store
+from relight.stores.sqlite.connection.wal_check import _sums
 from relight.stores.sqlite.store import SqliteStore
-from relight.stores.sqlite.wal_check import _sums
 from relight.testing.clock import ManualClock
 from relight.values.session import GENESIS
 from tests.support.store_sessions import history, trial

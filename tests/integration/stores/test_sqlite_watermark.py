@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.stores.sqlite.watermark import Watermark
+from relight.stores.sqlite.connection.watermark import Watermark
 
 THREADS = 16
 

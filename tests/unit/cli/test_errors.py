@@ -184,8 +184,8 @@ def test_a_store_that_nobody_may_read_is_not_called_read_only(
     def refuse(path: Path) -> None:
         raise errors.StoreReadOnly(str(path))
 
-    monkeypatch.setattr("relight.stores.sqlite.files.prepare", refuse)
-    monkeypatch.setattr("relight.stores.sqlite.database.os.access", lambda *_: False)
+    monkeypatch.setattr("relight.stores.sqlite.connection.files.prepare", refuse)
+    monkeypatch.setattr("relight.stores.sqlite.connection.database.os.access", lambda *_: False)
     with pytest.raises(errors.StoreUnavailable, match="permission denied") as refused:
         relight.open(shell.store)
     assert "RELIGHT_STORE" in refused.value.hints[0]

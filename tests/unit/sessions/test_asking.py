@@ -10,6 +10,7 @@ import pytest
 
 import relight
 from relight.errors import Conflict, UsageError, Waiting
+from relight.sessions.session import writer_of
 from tests.support.simulation import Simulation
 from tests.unit.sessions.test_loop import Scripted, asks
 
@@ -134,7 +135,7 @@ def test_what_010_filed_by_its_text_is_found_once(world: Simulation) -> None:
 
     with world.start().session("w") as s:
         change = StatusChange(status="waiting", reason="asks", question="continue?")
-        s._record("status", Changes(status=change), release=True)
+        writer_of(s).record("status", Changes(status=change), release=True)
     world.start().send("w", "yes")
     assert [ask(world), ask(world)] == ["yes", None]
 

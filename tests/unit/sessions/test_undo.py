@@ -12,7 +12,7 @@ import pytest
 import relight
 from relight.errors import NotFound, Waiting
 from relight.library.facade import Relight
-from relight.sessions.session import Session
+from relight.sessions.session import Session, writer_of
 from relight.values.queues import QueueKey
 from relight.values.status import Failure, StatusChange
 from relight.values.step import Changes
@@ -78,7 +78,7 @@ def wait(s: Session) -> None:
 
 def meet_a_limit(s: Session) -> None:
     change = StatusChange(status="queued", reason="usage limit", wake_us=2_000_000_000_000_000)
-    s._record("status", Changes(status=change), release=True)
+    writer_of(s).record("status", Changes(status=change), release=True)
 
 
 ENDS = [complete, fail, halt, leave, raise_, wait, meet_a_limit]

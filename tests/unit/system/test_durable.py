@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
-from relight.stores.sqlite import database, watermark
+from relight.stores.sqlite.connection import database, watermark
 from relight.stores.sqlite.statements import SQL
 from relight.system import durable
 

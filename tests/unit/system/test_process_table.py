@@ -19,7 +19,8 @@ from relight.system import processes, psutil_table
 from relight.system.machine import SystemHost, clock_since_boot
 from relight.system.platform import Platform, this_platform
 from relight.system.proc_table import ProcTable
-from relight.system.process_table import Facts, NoProcessTable, ProcessTable, table_for
+from relight.system.process_facts import Facts
+from relight.system.process_table import NoProcessTable, ProcessTable, table_for
 from relight.system.psutil_table import PsutilTable
 from relight.testing.runtime_kit import until
 

@@ -13,6 +13,7 @@ import pytest
 from relight.workspaces.changes import event_watcher as events
 from relight.workspaces.changes import native, scan, tracker, watch
 from relight.workspaces.changes.event_watcher import EventWatcher, hints_of
+from relight.workspaces.changes.hints import Hints
 from relight.workspaces.restore import openat
 from tests.support.figures import Figure
 from tests.support.trees import Gardener, open_tree
@@ -88,7 +89,7 @@ def test_the_audit_notices_a_watcher_that_lies(tmp_path: Path, monkeypatch: pyte
     (root / "d").mkdir(parents=True)
     with open_tree(root, tmp_path / "home", watch=True, audit_seconds=0.0) as workspace:
         workspace.snapshot()
-        monkeypatch.setattr(watch.Watcher, "drain", lambda self: watch.Hints())
+        monkeypatch.setattr(watch.Watcher, "drain", lambda self: Hints())
         (root / "d/f").write_bytes(b"x")
         taken = workspace.snapshot()
         assert workspace.read(taken.id, b"d/f") == b"x"

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from relight.system.linux_calls import become_subreaper
-from relight.system.process_table import Facts
+from relight.system.process_facts import Facts
 from relight.system.processes import (
     children_of_ours,
     environment_of,

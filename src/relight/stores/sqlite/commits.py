@@ -16,7 +16,7 @@ from relight.journal.chain import seal
 from relight.journal.commit import plan_commit
 from relight.stores.damaged_rows import unsealed_head
 from relight.stores.sqlite import queues, snapshots
-from relight.stores.sqlite.database import Database
+from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.health import lost
 from relight.stores.sqlite.rows import Row, label_seal, step_row, to_text
 from relight.stores.sqlite.statements import SQL

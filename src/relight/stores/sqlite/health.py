@@ -16,9 +16,9 @@ from relight.errors import Corrupt
 from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
 from relight.stores.sqlite import queues, snapshots
+from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.rows import Row, label_columns, listed_record, read_label, read_record, read_text
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.watermark import Watermark
 
 MAX_SESSIONS: Final = 20_000
 """larger stores are checked by `relight verify` only: the check takes about 4 ms per thousand sessions"""

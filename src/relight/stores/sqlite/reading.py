@@ -15,8 +15,8 @@ from relight.errors import Corrupt, NotFound
 from relight.ports.store import CheckpointRow
 from relight.stores.damaged_rows import damaged_step
 from relight.stores.sqlite import snapshots
-from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.readers import Readers
+from relight.stores.sqlite.connection.database import Database
+from relight.stores.sqlite.connection.readers import Readers
 from relight.stores.sqlite.rows import id_range, read_checkpoints, read_label, read_step, to_text
 from relight.stores.sqlite.sessions import find
 from relight.stores.sqlite.statements import SQL

@@ -21,8 +21,9 @@ import apsw
 
 from relight.errors import Conflict, StoreUnavailable
 from relight.ports.clock import Clock
-from relight.stores.sqlite import files, migrate
+from relight.stores.sqlite import migrate
 from relight.stores.sqlite.commits import Journal
+from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.rows import id_range, read_text, to_text
 from relight.stores.sqlite.scrub import scrub
 from relight.stores.sqlite.statements import SQL

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from relight.stores.sqlite.files import FILE_MODE
+from relight.stores.sqlite.connection.files import FILE_MODE
 
 RESERVE_BYTES: Final = 4 * 1024 * 1024
 """the log of a removal is 2 % of a session with large messages, and three quarters of one with very small ones"""

@@ -14,11 +14,11 @@ from relight.errors import Conflict, Corrupt, NotFound
 from relight.ports.store import Record
 from relight.stores.sqlite import queues
 from relight.stores.sqlite.commits import Journal
-from relight.stores.sqlite.database import Database
+from relight.stores.sqlite.connection.database import Database
+from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.health import trusted_record
 from relight.stores.sqlite.rows import Row, label_columns, read_record, read_text, session_row, to_text, update_row
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.watermark import Watermark
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step

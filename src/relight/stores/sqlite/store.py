@@ -20,17 +20,18 @@ from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
 from relight.ports.schema import SchemaStatus
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.sqlite import files, listing, queues, reading, removal, sessions, snapshots
-from relight.stores.sqlite import fork_safety as forks
-from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.driver import BUSY_SECONDS
+from relight.stores.sqlite import listing, queues, reading, removal, sessions, snapshots
+from relight.stores.sqlite.connection import files
+from relight.stores.sqlite.connection import fork_safety as forks
+from relight.stores.sqlite.connection.database import Database
+from relight.stores.sqlite.connection.driver import BUSY_SECONDS
+from relight.stores.sqlite.connection.readers import Readers
+from relight.stores.sqlite.connection.wal_check import evidence_of
 from relight.stores.sqlite.health import examine, trusted_record
 from relight.stores.sqlite.migrate import VERSION
-from relight.stores.sqlite.readers import Readers
 from relight.stores.sqlite.reserve import reserve_path
 from relight.stores.sqlite.rows import listed_record, read_text, to_text
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.wal_check import evidence_of
 from relight.stores.sqlite.writer import Writer
 from relight.text.safe import safe_address
 from relight.values.lease import Instant

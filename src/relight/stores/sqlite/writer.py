@@ -22,11 +22,11 @@ from relight.errors import RelightError, StoreError, StoreFull, StoreUnavailable
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.sqlite.commits import Journal
-from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.driver import DRIVER_ERRORS, store_error
+from relight.stores.sqlite.connection.database import Database
+from relight.stores.sqlite.connection.driver import DRIVER_ERRORS, store_error
+from relight.stores.sqlite.connection.watermark import CHANGES
 from relight.stores.sqlite.group_commit import LeaderLost, Waiter, WriterQueue
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.watermark import CHANGES
 from relight.values.step import Committed, Draft
 
 MAX_GROUP: Final = 256

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from relight.system import private_directories
-from relight.workspaces.changes.watch import Hints
+from relight.workspaces.changes.hints import Hints
 
 STREAMS: Final = 2
 MAX_EVENTS: Final = 512

@@ -18,8 +18,9 @@ from relight.values.snapshot import SnapshotRecord
 from relight.workspaces.changes import state, storing
 from relight.workspaces.changes.classify import Classifier, Run
 from relight.workspaces.changes.finder import ChangeFinder, Tier
+from relight.workspaces.changes.hints import ChangeWatcher
 from relight.workspaces.changes.scan import Stat
-from relight.workspaces.changes.watch import ChangeWatcher, open_watcher
+from relight.workspaces.changes.watch import open_watcher
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.store_detection import Stores

@@ -16,7 +16,9 @@ import termios
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+from relight.workspaces.changes.hints import ChangeWatcher, Hints
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF, _UNMOUNT, _OVERFLOW, _IGNORED = 0x400, 0x800, 0x2000, 0x4000, 0x8000
@@ -40,30 +42,6 @@ _MAX_READS: Final = 64
 """reads per drain; a writer that outruns them counts as an overflow"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Hints:
-    """What may have changed since the last `drain`."""
-
-    def __init__(self) -> None:
-        self.names: dict[bytes, set[bytes]] = {}
-        """directory to the names in it that may have changed"""
-        self.lost: set[bytes] = set()
-        """directories whose watch is gone; another may have replaced them: scan and watch again"""
-
-
-class ChangeWatcher(Protocol):
-    """What finds changes without a walk: inotify here, another system's events in `event_watcher`."""
-
-    is_trusted: bool
-    why: str
-    """why it is not trusted"""
-
-    def add(self, paths: Iterable[bytes]) -> None: ...
-    def forget(self, path: bytes) -> None: ...
-    def drain(self) -> Hints | None: ...
-    def disable(self, why: str) -> None: ...
-    def close(self) -> None: ...
 
 
 def open_watcher(root: bytes, markers: Path, libc: Any = None) -> ChangeWatcher:

@@ -19,9 +19,9 @@ from typing import BinaryIO, Final
 import apsw
 
 from relight.errors import Corrupt
-from relight.stores.sqlite import files
+from relight.stores.sqlite.connection import files
+from relight.stores.sqlite.connection.watermark import CHANGES, Watermark
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.watermark import CHANGES, Watermark
 
 MAX_FRAMES: Final = 4096
 """frames read behind the end"""

@@ -12,8 +12,8 @@ from typing import Final
 
 import apsw
 
-from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.driver import DRIVER_ERRORS, store_error
+from relight.stores.sqlite.connection.database import Database
+from relight.stores.sqlite.connection.driver import DRIVER_ERRORS, store_error
 from relight.system.permits import Permit, Permits
 
 MAX_READERS: Final = 8

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,64 +26,88 @@ from relight.journal.effects.ledger import action_for, carried_outcome, closing_
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.ports import faults
+from relight.sessions.calls.questions import approved, denial_of
+from relight.sessions.calls.running_effects import EffectKey
+from relight.sessions.calls.settling import settling_outcome
+from relight.sessions.calls.tools import Tool, changed_tools, fingerprint_of
 from relight.sessions.coroutines import Execute, Outcomes, Program
-from relight.sessions.questions import approved, denial_of
-from relight.sessions.running_effects import Execution
-from relight.sessions.settling import settling_outcome
-from relight.sessions.tools import Tool, changed_tools, fingerprint_of
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.values.checkpoint import Checkpoint
 from relight.values.step import Changes
 
 if TYPE_CHECKING:
-    from relight.sessions.session import Session
+    from relight.sessions.session_writer import SessionWriter
 
 
-def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[Call]:
+class Execution:
+    """One effect of a writer, from before its intent until after its outcome."""
+
+    def __init__(self, writer: SessionWriter, effect: EffectKey) -> None:
+        self._writer = writer
+        self._effect = effect
+        self.request: Execute | None = None
+        """the function being run; if it outlives the program, its `late` callback calls `end`"""
+
+    def __enter__(self) -> Execution:
+        self._writer.begin_execution(self._effect)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.request is None or not self.request.is_running:
+            self.end()
+
+    def end(self) -> None:
+        """The effect has ended, and its outcome, if any, is recorded."""
+        self._writer.end_execution(self._effect)
+
+
+def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Program[Call]:
     """Run one call to its end. An error of the tool becomes a result for the model, not an exception for the caller."""
-    session._refuse_in_step("run_tool")
-    recorder = session._recorder
-    note_tools(session, box)
+    writer.refuse_in_step("run_tool")
+    recorder = writer.recorder
+    note_tools(writer, box)
     slot = recorder.fold.slot(call.asked_seq, call.id)
     if slot is None:
         raise UsageError(f"no call {call.id!a} was requested in this conversation")
     if not slot.is_open:
-        return session._as_call(slot)
+        return writer.as_call(slot)
     tool = box.get(slot.site.name)
     arguments = slot.site.parsed()
     if tool is None:
-        _finish(session, slot, "error", f"unknown tool {slot.site.name!r}; there are: {', '.join(box) or 'none'}")
+        _finish(writer, slot, "error", f"unknown tool {slot.site.name!r}; there are: {', '.join(box) or 'none'}")
     elif not isinstance(arguments, dict):
-        _finish(session, slot, "error", f"the arguments of {tool.name} are not a JSON object: {arguments[:200]}")
+        _finish(writer, slot, "error", f"the arguments of {tool.name} are not a JSON object: {arguments[:200]}")
     else:
-        session._refuse_coroutine(tool.run, f"the tool {tool.name!r}")
-        session._refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
-        session._refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
+        writer.refuse_coroutine(tool.run, f"the tool {tool.name!r}")
+        writer.refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
+        writer.refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
         may_begin, decision = True, list[str]()
         # Approval is asked only before the first run. A call that has begun was approved by the commit of its intent.
         if action_for(slot, tool.effect) == "run":
-            may_begin, decision = yield from approved(session, slot, tool, arguments)
+            may_begin, decision = yield from approved(writer, slot, tool, arguments)
         if not may_begin:
-            _finish(session, slot, "error", denial_of(session, decision), used=decision)
-            return session._as_call(slot)
-        with Execution(session, (slot.asked_seq, slot.site.id)) as execution:
+            _finish(writer, slot, "error", denial_of(writer, decision), used=decision)
+            return writer.as_call(slot)
+        with Execution(writer, (slot.asked_seq, slot.site.id)) as execution:
             if recorder.fold.slot(call.asked_seq, call.id) not in recorder.fold.open_slots():
-                return session._as_call(slot)  # another thread was faster
-            if (yield from _may_run(session, slot, tool, arguments)):
+                return writer.as_call(slot)  # another thread was faster
+            if (yield from _may_run(writer, slot, tool, arguments)):
                 if slot.intent is None:
-                    _intend(session, slot, tool, decision)
-                yield from _run(execution, session, slot, tool, arguments)
-    return session._as_call(slot)
+                    _intend(writer, slot, tool, decision)
+                yield from _run(execution, writer, slot, tool, arguments)
+    return writer.as_call(slot)
 
 
-def refuse_call(session: Session, call: Call, why: str) -> None:
+def refuse_call(writer: SessionWriter, call: Call, why: str) -> None:
     """Close a call that has not begun, without running it."""
-    slot = session._recorder.fold.slot(call.asked_seq, call.id)
+    slot = writer.recorder.fold.slot(call.asked_seq, call.id)
     if slot is not None and slot.is_open and slot.intent is None:
-        _finish(session, slot, "error", why)
+        _finish(writer, slot, "error", why)
 
 
-def _intend(session: Session, slot: Slot, tool: Tool, decision: list[str]) -> None:
+def _intend(writer: SessionWriter, slot: Slot, tool: Tool, decision: list[str]) -> None:
     """Commit the intent: from here on the tool may have begun. The approval that allowed it is used up by the same
     commit."""
     faults.point("tool.asked")
@@ -93,38 +118,40 @@ def _intend(session: Session, slot: Slot, tool: Tool, decision: list[str]) -> No
         asked_seq=slot.asked_seq,
         generation=slot.generation,
     )
-    session._record("intent", Changes(intents=[intent], used=decision))
+    writer.record("intent", Changes(intents=[intent], used=decision))
     faults.point("tool.intended")
 
 
-def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[None]:
-    late = partial(_finish_late, execution, session, slot)
+def _run(
+    execution: Execution, writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]
+) -> Program[None]:
+    late = partial(_finish_late, execution, writer, slot)
     request = execution.request = Execute(tool.run, partial(tool.call, arguments, slot.key), late=late)
     try:
         returned = yield request
     except Exception as error:
-        if error is session._misused:  # a bug of the program, which the model cannot fix: close the call and raise
-            _finish(session, slot, "error", f"the tool called s.wait: {error}")
+        if error is writer.misused:  # a bug of the program, which the model cannot fix: close the call and raise
+            _finish(writer, slot, "error", f"the tool called s.wait: {error}")
             raise
         content, status = _failed(error)
     else:
         content, status = _storable(returned)
     faults.point("tool.done")
-    _finish(session, slot, status, content)
+    _finish(writer, slot, status, content)
     faults.point("tool.recorded")
 
 
-def _finish_late(execution: Execution, session: Session, slot: Slot, outcome: Outcomes) -> None:
+def _finish_late(execution: Execution, writer: SessionWriter, slot: Slot, outcome: Outcomes) -> None:
     """Record the outcome of a tool whose caller gave up, if the call is still open and the session still ours."""
     try:
         try:
             content, status = _storable(outcome())
         except Exception as error:
             content, status = _failed(error)
-        with session._recorder.lock:
-            now = session._recorder.fold.slot(slot.asked_seq, slot.site.id)
+        with writer.recorder.lock:
+            now = writer.recorder.fold.slot(slot.asked_seq, slot.site.id)
             if now is not None and now.is_open and now.intent is not None:
-                _finish(session, now, status, content)
+                _finish(writer, now, status, content)
     finally:
         execution.end()
 
@@ -140,28 +167,28 @@ def _storable(returned: Any) -> tuple[Any, OutcomeStatus]:
         return f"the tool ran, but its return value cannot be stored ({error})", "error"
 
 
-def _may_run(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
+def _may_run(writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
     """Whether the call may run, or run again, given what is known about it. If not, its outcome is committed."""
     action = action_for(slot, tool.effect)
     if action in ("run", "run_again"):
         return True
     if action != "probe" or tool.probe is None:
-        _record_outcome(session, carried_outcome(slot) if action == "carry" else closing_outcome(slot))
+        _record_outcome(writer, carried_outcome(slot) if action == "carry" else closing_outcome(slot))
         return False
     try:
         seen = isolated((yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))))
     except Exception as error:
         # A failing probe proves nothing. Running the tool now could repeat the effect, so the model is told that the
         # outcome is unknown.
-        _finish(session, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
+        _finish(writer, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
         return False
     if seen is not None:
-        _finish(session, slot, "ok", seen)
+        _finish(writer, slot, "ok", seen)
     return seen is None
 
 
 def _finish(
-    session: Session, slot: Slot, status: OutcomeStatus, content: Any, *, used: list[str] | None = None
+    writer: SessionWriter, slot: Slot, status: OutcomeStatus, content: Any, *, used: list[str] | None = None
 ) -> None:
     outcome = Outcome(
         id=slot.site.id,
@@ -171,12 +198,12 @@ def _finish(
         synthetic=status == "unknown",
         generation=slot.generation,
     )
-    session._record("result", Changes(outcomes=[outcome], used=used or ()), finishing=True)
+    writer.record("result", Changes(outcomes=[outcome], used=used or ()), finishing=True)
 
 
-def note_tools(session: Session, box: Mapping[str, Tool]) -> None:
+def note_tools(writer: SessionWriter, box: Mapping[str, Tool]) -> None:
     """Record tools that changed since the last attempt; ToolsChanged if a pending call depends on the change."""
-    recorder = session._recorder
+    recorder = writer.recorder
     with recorder.lock:
         before, after = recorder.fold.tools, fingerprint_of(box)
         if before == after:
@@ -184,9 +211,9 @@ def note_tools(session: Session, box: Mapping[str, Tool]) -> None:
         lines = changed_tools(before, after)
         refused = [line for slot in recorder.fold.open_slots() if (line := _forbids(slot, before, box)) is not None]
         if refused:
-            raise ToolsChanged(session.name or session.id, refused)
+            raise ToolsChanged(writer.name, refused)
         note = {"tools_changed": lines} if before else None
-        session._record("mark", Changes(tools=after, note=note))
+        writer.record("mark", Changes(tools=after, note=note))
 
 
 def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> str | None:
@@ -200,58 +227,58 @@ def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> 
     return None
 
 
-def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any]:
+def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Program[Any]:
     """A journalled side effect outside any tool call."""
-    session._refuse_in_step("once")
+    writer.refuse_in_step("once")
     check_text(key, "the key of once")
-    session._refuse_coroutine(function, "the function of once")
-    recorder = session._recorder
-    known = _known_once(session, key, running=(0, key) in session._running)
+    writer.refuse_coroutine(function, "the function of once")
+    recorder = writer.recorder
+    known = _known_once(writer, key, running=(0, key) in writer.running)
     if known is not None:
         return known.content
     recorder.recording.check_key(key, "the key of once")
-    with Execution(session, (0, key)) as execution:
+    with Execution(writer, (0, key)) as execution:
         with recorder.lock:
-            known = _known_once(session, key, running=False)  # another thread may have been faster
+            known = _known_once(writer, key, running=False)  # another thread may have been faster
             if known is not None:
                 return known.content
             faults.point("tool.asked")
             generation = recorder.fold.generations.get(key, 1)
-            session._record("intent", Changes(intents=[Intent(id=key, name=key, effect="once", generation=generation)]))
+            writer.record("intent", Changes(intents=[Intent(id=key, name=key, effect="once", generation=generation)]))
         faults.point("tool.intended")
-        execution.request = Execute(function, late=partial(_once_late, execution, session, key, generation))
+        execution.request = Execute(function, late=partial(_once_late, execution, writer, key, generation))
         try:
             returned = yield execution.request
         except Exception:
             # The function reported its own failure, so this is not a doubt: the next call may run it again.
-            _record_outcome(session, Outcome(id=key, status="void", synthetic=True, generation=generation))
+            _record_outcome(writer, Outcome(id=key, status="void", synthetic=True, generation=generation))
             raise
         content = isolated(returned)  # if this raises, the effect has happened and remains in doubt
         faults.point("tool.done")
-        _record_outcome(session, Outcome(id=key, content=content, generation=generation))
+        _record_outcome(writer, Outcome(id=key, content=content, generation=generation))
         faults.point("tool.recorded")
         return content
 
 
-def _known_once(session: Session, key: str, *, running: bool) -> Outcome | None:
+def _known_once(writer: SessionWriter, key: str, *, running: bool) -> Outcome | None:
     """The recorded outcome; None if the effect never began, may run again, or is `running`. InDoubt if its outcome is
     unknown."""
-    recorder = session._recorder
+    recorder = writer.recorder
     with recorder.lock:
         effect = recorder.fold.once.get(key)
         if effect is not None and effect.outcome is None and recorder.has_unknown_commit:
             recorder.resolve_unknown("mark")
             effect = recorder.fold.once.get(key)
         if effect is not None and effect.outcome is None and not running:
-            raise InDoubt(session.name or session.id, key)
+            raise InDoubt(writer.name, key)
         if effect is not None and effect.outcome is not None and effect.carried_from and recorder.owns:
             # Record it on this branch too, so that the next load need not search the abandoned ones for it.
             carried = {"id": key, "carried_from": effect.carried_from, "effect": "once"}
-            session._record("result", Changes(outcomes=[msgspec.structs.replace(effect.outcome, **carried)]))
+            writer.record("result", Changes(outcomes=[msgspec.structs.replace(effect.outcome, **carried)]))
         return effect.outcome if effect is not None else None
 
 
-def _once_late(execution: Execution, session: Session, key: str, generation: int, outcome: Outcomes) -> None:
+def _once_late(execution: Execution, writer: SessionWriter, key: str, generation: int, outcome: Outcomes) -> None:
     """Record the outcome of a `once` whose caller gave up, if it is still open and the session still ours."""
     try:
         try:
@@ -260,22 +287,22 @@ def _once_late(execution: Execution, session: Session, key: str, generation: int
             return  # it has happened, and its return value cannot be stored: it remains in doubt
         except Exception:  # it raised, so it did not succeed
             ended = Outcome(id=key, status="void", synthetic=True, generation=generation)
-        with session._recorder.lock:
-            effect = session._recorder.fold.once.get(key)
+        with writer.recorder.lock:
+            effect = writer.recorder.fold.once.get(key)
             if effect is not None and effect.outcome is None:
-                _record_outcome(session, ended)
+                _record_outcome(writer, ended)
     finally:
         execution.end()
 
 
-def _record_outcome(session: Session, outcome: Outcome) -> None:
-    session._record("result", Changes(outcomes=[outcome]), finishing=True)
+def _record_outcome(writer: SessionWriter, outcome: Outcome) -> None:
+    writer.record("result", Changes(outcomes=[outcome]), finishing=True)
 
 
-def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoint:
+def settle(writer: SessionWriter, key: str, result: Any, *, retry: bool) -> Checkpoint:
     """Record the outcome of an effect in doubt, or allow it to run again; by its key or its call id."""
-    with session._recorder.lock:
-        session._check_open()
-        outcome = settling_outcome(session._recorder, key, result, retry=retry)
-        session._refuse_running((outcome.asked_seq, outcome.id))
-        return session._record("result", Changes(outcomes=[outcome], note={"settled": key}))
+    with writer.recorder.lock:
+        writer.check_open()
+        outcome = settling_outcome(writer.recorder, key, result, retry=retry)
+        writer.refuse_running((outcome.asked_seq, outcome.id))
+        return writer.record("result", Changes(outcomes=[outcome], note={"settled": key}))

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from relight.sessions.coroutines import Execute
 from relight.system.fork_handlers import reset_after_fork
 
 if TYPE_CHECKING:
-    from relight.sessions.session import Session
+    pass
 
 EffectKey = tuple[int, str]
 """(asked_seq, id) of a tool call, (0, key) of `once`"""
@@ -63,27 +61,3 @@ class RunningEffects:
                 self._at_rest.append(do)
                 return
         do()
-
-
-class Execution:
-    """One effect of a session, from before its intent until after its outcome."""
-
-    def __init__(self, session: Session, effect: EffectKey) -> None:
-        self._session = session
-        self._effect = effect
-        self.request: Execute | None = None
-        """the function being run; if it outlives the program, its `late` callback calls `end`"""
-
-    def __enter__(self) -> Execution:
-        self._session._begin_execution(self._effect)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.request is None or not self.request.is_running:
-            self.end()
-
-    def end(self) -> None:
-        """The effect has ended, and its outcome, if any, is recorded."""
-        self._session._end_execution(self._effect)

@@ -19,13 +19,14 @@ from urllib.parse import quote
 import apsw
 
 from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
-from relight.stores.sqlite import files, migrate
-from relight.stores.sqlite.driver import BUSY_SECONDS, store_error
+from relight.stores.sqlite import migrate
+from relight.stores.sqlite.connection import files
+from relight.stores.sqlite.connection.driver import BUSY_SECONDS, store_error
+from relight.stores.sqlite.connection.wal_check import check_log
+from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.health import Misses
 from relight.stores.sqlite.reserve import FROM_BYTES, make_reserve, release_reserve
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.wal_check import check_log
-from relight.stores.sqlite.watermark import Watermark
 from relight.system.durable import NEEDS_FULL_SYNC
 
 _READ_WRITE: Final = apsw.SQLITE_OPEN_READWRITE

@@ -27,20 +27,25 @@ from relight.values.status import Asking, StatusChange
 from relight.values.step import Changes
 
 if TYPE_CHECKING:
-    from relight.sessions.session import Session
-    from relight.sessions.tools import Tool
+    from relight.sessions.calls.tools import Tool
+    from relight.sessions.session_writer import SessionWriter
 
 _MAX_TIMEOUT_SECONDS: Final = 1e9
 _MAX_CHOICES: Final = 100
 
 
 def wait(
-    session: Session, question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any
+    writer: SessionWriter,
+    question: str,
+    key: str | None,
+    choices: Sequence[str] | None,
+    timeout: float | None,
+    default: Any,
 ) -> Any:
     """The answer to this asking; if there is none, commit `waiting` and raise Waiting."""
     _check(question, key, choices, timeout, default)
-    session._refuse_in_step("wait")
-    recorder = session._recorder
+    writer.refuse_in_step("wait")
+    recorder = writer.recorder
     digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
     slot = f"key:{key}" if key is not None else ONE_ASKING + digest
     with recorder.lock:
@@ -48,21 +53,21 @@ def wait(
             recorder.resolve_unknown("mark")
         if key is not None and slot in recorder.fold.answered:
             return recorder.fold.answered[slot]
-        _refuse_inside(session)
-        session._check_open()
-        if slot in recorder.fold.answered and slot not in session._used_answers:
-            return _mark_used(session, slot, recorder.fold.answered[slot])
-        if key is None and question in recorder.fold.answers and question not in session._used_answers:
-            return _mark_used(session, question, recorder.fold.answers[question])  # 0.1.0 filed answers by text
-        wake_us = _wake_us(session, slot, timeout)
-        if wake_us is not None and wake_us <= session._context.clock.now_us():
-            return _give_up(session, slot, question, default)
+        _refuse_inside(writer)
+        writer.check_open()
+        if slot in recorder.fold.answered and slot not in writer.used_answers:
+            return _mark_used(writer, slot, recorder.fold.answered[slot])
+        if key is None and question in recorder.fold.answers and question not in writer.used_answers:
+            return _mark_used(writer, question, recorder.fold.answers[question])  # 0.1.0 filed answers by text
+        wake_us = _wake_us(writer, slot, timeout)
+        if wake_us is not None and wake_us <= writer.context.clock.now_us():
+            return _give_up(writer, slot, question, default)
         if key is not None:
             recorder.recording.check_key(key, "the key of this question")
         asking = Asking(key=slot, choices=list(choices or ()), default=[] if default is ... else [isolated(default)])
         change = StatusChange(status="waiting", reason="asks", question=question, wake_us=wake_us, asking=asking)
-        session._record("status", Changes(status=change), release=True)
-    raise _waiting(session, change)
+        writer.record("status", Changes(status=change), release=True)
+    raise _waiting(writer, change)
 
 
 def _check(question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any) -> None:
@@ -80,50 +85,52 @@ def _check(question: str, key: str | None, choices: Sequence[str] | None, timeou
         raise UsageError("a default is used when the timeout is over: give both", hints=["s.wait(..., timeout=3600)"])
 
 
-def _refuse_inside(session: Session) -> None:
-    if session._running:
-        slots = [session._recorder.fold.slot(*effect) or effect[1] for effect in session._running]
+def _refuse_inside(writer: SessionWriter) -> None:
+    if writer.running:
+        slots = [writer.recorder.fold.slot(*effect) or effect[1] for effect in writer.running]
         names = ", ".join(sorted(one if isinstance(one, str) else one.site.name for one in slots))
-        session._misused = UsageError(
+        writer.misused = UsageError(
             f"s.wait was called while {names} is running: after the answer it would have to run again, with everything "
             "it did before. To ask a person before a tool runs, declare it @relight.tool(approve=True)"
         )
-        raise session._misused
+        raise writer.misused
 
 
-def _mark_used(session: Session, slot: str, answer: Any) -> Any:
-    session._used_answers.append(slot)
+def _mark_used(writer: SessionWriter, slot: str, answer: Any) -> Any:
+    writer.used_answers.append(slot)
     return answer
 
 
-def _wake_us(session: Session, slot: str, timeout: float | None) -> int | None:
+def _wake_us(writer: SessionWriter, slot: str, timeout: float | None) -> int | None:
     """The deadline of the wait. Asking again after a restart does not extend it."""
     if timeout is None:
         return None
-    before = session._recorder.fold.asking
+    before = writer.recorder.fold.asking
     if before is not None and before.asking is not None and before.asking.key == slot and before.wake_us is not None:
         return before.wake_us
-    return session._context.clock.now_us() + round(timeout * 1e6)
+    return writer.context.clock.now_us() + round(timeout * 1e6)
 
 
-def _give_up(session: Session, slot: str, question: str, default: Any) -> Any:
+def _give_up(writer: SessionWriter, slot: str, question: str, default: Any) -> Any:
     """No answer in time: record the default as the answer."""
     if default is ...:
         raise TimeoutError(f"no answer in time: {question}")
     default = isolated(default)
     note = {"answered": "by its default: no answer in time"}
-    session._record("mark", Changes(answer=[question, default, slot], note=note))
-    return default if slot.startswith("key:") else _mark_used(session, slot, default)
+    writer.record("mark", Changes(answer=[question, default, slot], note=note))
+    return default if slot.startswith("key:") else _mark_used(writer, slot, default)
 
 
-def approved(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[tuple[bool, list[str]]]:
+def approved(
+    writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]
+) -> Program[tuple[bool, list[str]]]:
     """Whether a call may begin, and the decision to mark as used if it does or is refused.
 
     An existing decision counts before the tool's predicate is called, so a denial holds whatever the predicate says
     later. Raises Waiting if a person has to decide; nothing has begun then.
     """
     decision_key = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
-    answer = session._recorder.fold.answered.get(decision_key)
+    answer = writer.recorder.fold.answered.get(decision_key)
     if answer is not None:
         return answer == "allow", [decision_key]
     if not (yield from _wants_approval(tool, arguments, slot.key)):
@@ -131,18 +138,18 @@ def approved(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]
     question = question_of(slot.site.id, slot.site.name, arguments)
     asking = Asking(kind="approval", key=decision_key)
     change = StatusChange(status="waiting", reason="asks", question=question, asking=asking)
-    session._record("status", Changes(status=change), release=True)
-    raise _waiting(session, change)
+    writer.record("status", Changes(status=change), release=True)
+    raise _waiting(writer, change)
 
 
-def _waiting(session: Session, change: StatusChange) -> Waiting:
-    name = session.name or session.id
+def _waiting(writer: SessionWriter, change: StatusChange) -> Waiting:
+    name = writer.name
     return Waiting(name, change.question or "", cure=cure_of(change.question, change.asking, name))
 
 
-def denial_of(session: Session, decision: Sequence[str]) -> str:
+def denial_of(writer: SessionWriter, decision: Sequence[str]) -> str:
     """The result the model gets for a call that a person denied."""
-    reasons = [session._recorder.fold.reasons[one] for one in decision if one in session._recorder.fold.reasons]
+    reasons = [writer.recorder.fold.reasons[one] for one in decision if one in writer.recorder.fold.reasons]
     return f"not run: a person denied it{': ' + reasons[0] if reasons else ''}"
 
 

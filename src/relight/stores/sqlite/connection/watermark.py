@@ -22,7 +22,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from relight.stores.sqlite.files import FILE_MODE
+from relight.stores.sqlite.connection.files import FILE_MODE
 
 SLOT_BYTES: Final = 8
 CHANGES: Final = 0

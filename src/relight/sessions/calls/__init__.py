@@ -1,0 +1,1 @@
+"""Tool calls and `once`: tools, their effects, effects that run or are in doubt, questions to a person."""

@@ -1,0 +1,335 @@
+"""The writer behind an open session: what its public verbs, its tool calls, its questions and `loop` share.
+
+It decides whether a write is allowed now, commits it with everything due with it (unsaved state, used answers, closed
+calls, snapshots), and keeps the lease while effects run. `Session` is what a program sees of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError
+from relight.files.capture import Files, commit_with_files
+from relight.journal.codec import isolated
+from relight.journal.effects.ledger import closing_outcome
+from relight.journal.fold import as_call
+from relight.journal.limits import Reached, reached, uncounted
+from relight.sessions import limits
+from relight.sessions.calls.running_effects import EffectKey
+from relight.sessions.calls.tools import is_coroutine_function
+from relight.sessions.context import Context
+from relight.sessions.inputs import a_message, reason_of, spent_of
+from relight.sessions.opening import begin_attempt
+from relight.sessions.recorder import Recorder
+from relight.sessions.state import StateMap
+from relight.values.call import Call, Outcome
+from relight.values.checkpoint import Checkpoint
+from relight.values.policy import RunPolicy
+from relight.values.status import Failure, StatusChange
+from relight.values.step import Changes, StepKind, View
+from relight.values.usage import Usage
+
+_NO_LIMITS: Final = RunPolicy()
+
+
+class Batch:
+    """Changes collected inside a `step()` block, committed together at its end."""
+
+    def __init__(self, label: str | None) -> None:
+        self.label = label
+        self.messages: list[dict[str, Any]] = []
+        self.usage: Usage | None = None
+        self.partial: list[Any] = []
+        self.checkpoint: Checkpoint | None = None
+
+
+class SessionWriter:
+    """The state and the guarded writes of one open session. Thread-safe."""
+
+    def __init__(
+        self,
+        context: Context,
+        recorder: Recorder,
+        *,
+        lease_seconds: float,
+        files: Files | None = None,
+        open_files: Callable[[], Files | None] | None = None,
+    ) -> None:
+        self.context = context
+        self.recorder = recorder
+        self.files = files
+        self._open_files = open_files
+        self._lease_seconds = lease_seconds
+        self.state = StateMap(lambda: self.recorder.fold.state)
+        self.batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
+        self.running: set[EffectKey] = set()
+        """effects that run in this attempt, and so are not in doubt"""
+        self.used_answers: list[str] = []
+        """keys of answers returned to the program; the next step commits them as used"""
+        self.misused: UsageError | None = None
+        """a `wait` was called inside a tool: raised to the program instead of becoming a result for the model"""
+        self.is_async = False
+        """driven from an event loop, so tools and models may be coroutine functions"""
+        self._uncounted: str | None = None
+        """why usage can no longer be counted against a limit of money or tokens"""
+        self._closed = False
+
+        self._exit_error: tuple[BaseException | None] | None = None
+        """the error the block was left with, while effects that still run keep the lease"""
+        self._release_due = False
+        """a verdict was committed while effects ran: the last of them to end releases the lease"""
+
+    @property
+    def name(self) -> str:
+        """Its name, or its id if it has none."""
+        return self.recorder.identity.name or self.recorder.identity.id
+
+    def as_call(self, slot: Any) -> Call:
+        return as_call(slot, doubtful=(slot.asked_seq, slot.site.id) not in self.running)
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        given: Sequence[Any],
+        usage: Usage | Mapping[str, Any] | None,
+        *,
+        prompt: str | None = None,
+        stop: str | None = None,
+    ) -> Checkpoint | None:
+        """`prompt` and `stop` are what `loop` knows about the message. `loop` checks the limits itself before its next
+        call."""
+        messages = [isolated(a_message(one)) for one in given]
+        if not messages:
+            raise UsageError("append needs at least one message")
+        spent = limits.priced(self.context, spent_of(usage), self.recorder.identity.model)
+        batch = self.batch.get()
+        if batch is not None:
+            batch.messages += messages
+            batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
+            return None
+        checkpoint = self.record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
+        self.note_reply(messages, spent)
+        return checkpoint
+
+    def record(
+        self,
+        kind: StepKind,
+        changes: Changes,
+        *,
+        label: str | None = None,
+        release: bool = False,
+        view: View | None = None,
+        asked: bool = False,
+        finishing: bool = False,
+    ) -> Checkpoint:
+        """Commit one step with everything due with it: unsaved state, used answers, closed calls, snapshots.
+
+        `finishing`: a write that is still allowed after the block was left (the outcome of an effect, the end of the
+        block).
+        """
+        recorder = self.recorder
+        with recorder.lock:
+            self.check_open(finishing=finishing)
+            if release and self.running:
+                release, self._release_due = False, True
+            if recorder.has_unknown_commit:
+                # The fold may lack the commit of unknown outcome. Everything below is computed from the fold, so that
+                # commit is resolved first; if it was this very change, it is not written again.
+                earlier = recorder.resolve_unknown(kind, changes)
+                if earlier is not None:
+                    return earlier
+                self.check_open(finishing=finishing)
+            pending = self.state.pending()
+            used = list(self.used_answers)
+            whole = self._with_pending(changes, pending) if pending is not None or recorder.fold.has_open else changes
+            if used:
+                whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
+            how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes, "asked": asked}
+            is_reply = self.files is not None and any(map(recorder.fold.format.is_assistant, whole.messages))
+            checkpoint = commit_with_files(self.files, recorder, kind, whole, is_reply=is_reply, **how)
+            if pending is not None:
+                self.state.taken(pending)
+            # Another thread may have been given an answer during the commit; only what this step recorded as used is
+            # dropped.
+            self.used_answers = [key for key in self.used_answers if key not in used]
+            return checkpoint
+
+    def _with_pending(self, changes: Changes, pending: Changes | None) -> Changes:
+        """Add unsaved state, and outcomes for calls that a new reply leaves unanswered."""
+        if pending is not None and (pending.state or pending.unset):
+            changes = msgspec.structs.replace(changes, state=pending.state, unset=pending.unset)
+        closing = self._closing_outcomes(changes)
+        return msgspec.structs.replace(changes, outcomes=[*closing, *changes.outcomes]) if closing else changes
+
+    def _closing_outcomes(self, changes: Changes) -> list[Outcome]:
+        """A reply that arrives while calls are open closes them in the same commit: providers refuse it otherwise."""
+        fold = self.recorder.fold
+        is_assistant = fold.format.is_assistant
+        if changes.carried is not None or not any(map(is_assistant, changes.messages)):
+            return []
+        slots = fold.open_slots()
+        if not slots or self._continues_reply(slots):
+            return []
+        return [closing_outcome(slot) for slot in slots]
+
+    def _continues_reply(self, slots: list[Any]) -> bool:
+        """In formats where a reply spans several items, an item right behind calls that were not started belongs to
+        that reply."""
+        fold = self.recorder.fold
+        return (
+            fold.format.spans
+            and fold.format.is_assistant(fold.messages[-1])
+            and all(slot.intent is None for slot in slots)
+        )
+
+    def check_open(self, *, finishing: bool = False) -> None:
+        recorder = self.recorder
+        if recorder.lost is not None:
+            raise recorder.lost
+        if self._closed and not finishing:
+            raise UsageError("the session's block has been left", hints=["open it again: rl.session(...)"])
+        if recorder.head.epoch != recorder.epoch and recorder.epoch:
+            raise LeaseLost(self.name, mine=recorder.epoch, current=recorder.head.epoch)
+        if not recorder.owns or (self._release_due and not finishing):
+            raise Finished(self.name, recorder.head.status)
+
+    def refuse_in_step(self, verb: str) -> None:
+        if self.batch.get() is not None:
+            raise UsageError(f"{verb} cannot be part of a step() block: it commits on its own")
+
+    def reopen(self, handed_over_by: str | None = None, note: dict[str, Any] | None = None) -> None:
+        """Begin an attempt: at opening, and when a finished session continues with a new prompt."""
+        if self.files is None and self._open_files is not None:
+            self.files = self._open_files()
+        limits.check_priced(self.context, self.recorder.identity, self.recorder.head)
+        begin_attempt(
+            self.context, self.recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by, note=note
+        )
+        self.context.heartbeat.add(self.recorder)
+
+    # -- effects under way ------------------------------------------------------------------------------------
+
+    def begin_execution(self, effect: EffectKey) -> None:
+        """From here until `end_execution` the session keeps its lease and the store stays open."""
+        with self.recorder.lock:
+            self.check_open()
+            self.refuse_running(effect)
+            self.running.add(effect)
+            self.context.running_effects.begin(self.recorder.identity.id, effect[1])
+
+    def end_execution(self, effect: EffectKey) -> None:
+        """The last running effect to end does what was deferred: it releases the lease or ends the block."""
+        try:
+            with self.recorder.lock:
+                self.running.discard(effect)
+                left = self._exit_error if not self.running else None
+                if left is None and self._release_due and not self.running:
+                    self._release_lease()
+            if left is not None:
+                self._end_block(left[0])
+        finally:
+            self.context.running_effects.end(self.recorder.identity.id, effect[1])
+
+    def _release_lease(self) -> None:
+        """Release without writing a step: the verdict is committed already."""
+        recorder = self.recorder
+        self._release_due = False
+        if recorder.owns:
+            recorder.store.release(self.recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
+            recorder.head = msgspec.structs.replace(recorder.head, lease=None)
+
+    def refuse_coroutine(self, function: Any, what: str) -> None:
+        if not self.is_async and is_coroutine_function(function):
+            raise UsageError(f"{what} is a coroutine function", hints=["await it: relight.aio has the same verbs"])
+
+    def refuse_running(self, effect: EffectKey) -> None:
+        if effect in self.running:
+            hints = ["its outcome is recorded when it has ended; wait for it"]
+            raise UsageError(f"{effect[1]!a} is still running in this process", hints=hints)
+
+    # -- the end of the block ---------------------------------------------------------------------------------
+
+    def left(self, error: BaseException | None) -> None:
+        """The block was left: end it, or defer that to the last effect that still runs."""
+        with self.recorder.lock:
+            # A tool in a thread cannot be stopped. Releasing the lease while it runs would let the next attempt find a
+            # call in doubt that has not even ended, so the block ends later, with the last effect.
+            if self.running and not self._closed:
+                self._closed, self._exit_error = True, (error,)
+                return
+        self._end_block(error)
+
+    def _end_block(self, error: BaseException | None) -> None:
+        """Record how the block ended, release the lease, and stop the heartbeat and the file tracking."""
+        was_closed, self._closed = self._closed and self._exit_error is None, True
+        self._exit_error = None
+        try:
+            if not was_closed:
+                self._leave(error)
+        finally:
+            self.context.heartbeat.remove(self.recorder)
+            if self.files is not None and not was_closed:
+                self.files.close()
+
+    def _leave(self, error: BaseException | None) -> None:
+        recorder = self.recorder
+        if not recorder.owns or isinstance(error, LeaseLost):
+            return
+        if self._release_due:
+            self._release_lease()
+            return
+        if error is None:
+            change = StatusChange(status="terminated", reason="left")
+        # A store outage says nothing about the task. A queued session is requeued for another worker instead of failed.
+        elif isinstance(error, StoreUnavailable) and recorder.head.queue_position is not None:
+            change = StatusChange(status="queued", reason=reason_of(f"store unavailable: {error}"))
+        elif isinstance(error, Exception):
+            text = reason_of(f"{type(error).__name__}: {error}")
+            failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
+            change = StatusChange(status="failed", reason=text, failure=failure)
+        else:
+            change = StatusChange(status="terminated", reason=f"interrupted ({type(error).__name__})")
+        self.batch.set(None)
+        try:
+            self.record("status", Changes(status=change), release=True, finishing=True)
+        except Exception:
+            # The caller's own exception must not be replaced by ours. Nothing is lost: the lease expires, and the
+            # session is found as it was left.
+            if error is None:
+                raise
+
+    # -- limits -----------------------------------------------------------------------------------------------
+
+    def note_reply(self, messages: Sequence[Any], usage: Usage | None) -> None:
+        """Remember that a reply came without usage: a limit of money or tokens can then not be enforced."""
+        policy = self.recorder.identity.policy
+        if not policy.counts_usage or not any(map(self.recorder.fold.format.is_assistant, messages)):
+            return
+        if usage is None or not (usage.tokens or usage.cost):
+            self._uncounted = "a reply came without its usage"
+        elif policy.budget is not None and usage.cost is None:
+            self._uncounted = limits.no_price(self.recorder.identity.model)
+
+    def halt_at_limit(self) -> Reached | None:
+        """Halt the session before a model call if a limit is reached; the limit, if one is."""
+        policy = self.recorder.identity.policy
+        used = reached(policy, self.recorder.head, now_us=self.context.clock.now_us())
+        limit = used or (uncounted(policy, self._uncounted) if self._uncounted is not None else None)
+        if limit is not None:
+            self.record("status", Changes(status=limit.change), release=True)
+        return limit
+
+    def stop_own_loop(self, messages: Sequence[Any]) -> None:
+        """After a program with its own loop recorded a reply: LimitReached if it must not call the model again."""
+        if self.recorder.identity.policy == _NO_LIMITS or not self.recorder.owns:
+            return
+        if not any(map(self.recorder.fold.format.is_assistant, messages)):
+            return  # only a reply leads to another model call; user messages are stored whatever was spent
+        limit = self.halt_at_limit()
+        if limit is not None:
+            raise LimitReached(self.name, limit.why)
