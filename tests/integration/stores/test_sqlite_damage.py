@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from relight.stores.sqlite.connection.wal_check import _sums
 from relight.stores.sqlite.store import SqliteStore
 from relight.testing.clock import ManualClock
 from relight.values.session import GENESIS
+from tests.guarantees.conftest import memory_path
 from tests.support.store_sessions import history, trial
 
 Sample = Callable[..., int]
@@ -36,6 +38,8 @@ for number in range(int(sys.argv[2])):
     print(session, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+__all__ = ["memory_path"]
 
 
 def written_and_killed(path: Path, sessions: int = 4) -> Picture:
@@ -61,9 +65,11 @@ def copied(path: Path, to: Path) -> Path:
 
 
 def flip(path: Path, position: int, mask: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[position] ^= mask
-    path.write_bytes(content)
+    with open(path, "r+b", buffering=0) as file:  # in place: some file systems sync a file that was emptied first
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ mask]))
 
 
 def silent_loss(path: Path, expected: Picture) -> str | None:
@@ -118,18 +124,18 @@ def _differs(store: Store, session: str, expected: Picture) -> str | None:
 
 
 @pytest.mark.parametrize("part", ["relight.db", "relight.db-wal", "relight.db-told"])
-def test_a_flipped_byte_is_never_silent(tmp_path: Path, part: str, sample: Sample) -> None:
+def test_a_flipped_byte_is_never_silent(memory_path: Path, part: str, sample: Sample) -> None:
     """Database, log and witness; any position, any bit."""
-    path = tmp_path / "relight.db"
+    path = memory_path / "relight.db"
     expected = written_and_killed(path)
     if part == "relight.db":  # closed properly: everything is in the database
         SqliteStore(path, ManualClock()).close()
-    whole = {one.name: one.read_bytes() for one in tmp_path.iterdir() if one.is_file()}
+    whole = {one.name: one.read_bytes() for one in memory_path.iterdir() if one.is_file()}
     chance = random.Random(part)
-    there = tmp_path / "flipped" / "relight.db"
+    there = memory_path / "flipped" / "relight.db"
     silent = []
     for _ in range(sample(250, proof=30_000, teeth=60)):
-        there = copied(path, tmp_path / "flipped")
+        there = copied(path, memory_path / "flipped")
         position, mask = chance.randrange(len(whole[part])), 1 << chance.randrange(8)
         flip(there.with_name(part), position, mask)
         problem = silent_loss(there, expected)
@@ -139,8 +145,8 @@ def test_a_flipped_byte_is_never_silent(tmp_path: Path, part: str, sample: Sampl
 
 
 @pytest.mark.parametrize("part", ["relight.db", "relight.db-wal"])
-def test_a_truncated_or_zeroed_file_is_never_silent(tmp_path: Path, part: str, sample: Sample) -> None:
-    path = tmp_path / "relight.db"
+def test_a_truncated_or_zeroed_file_is_never_silent(memory_path: Path, part: str, sample: Sample) -> None:
+    path = memory_path / "relight.db"
     expected = written_and_killed(path)
     if part == "relight.db":
         SqliteStore(path, ManualClock()).close()
@@ -148,11 +154,14 @@ def test_a_truncated_or_zeroed_file_is_never_silent(tmp_path: Path, part: str, s
     chance = random.Random(part)
     silent = []
     for number in range(sample(60, proof=5_000, teeth=30)):
-        there = copied(path, tmp_path / "cut")
+        there = copied(path, memory_path / "cut")
         target, position = there.with_name(part), chance.randrange(size)
-        content = target.read_bytes()
-        zeroed = content[:position] + bytes(min(512, size - position)) + content[position + 512 :]
-        target.write_bytes(content[:position] if number % 2 else zeroed)
+        if number % 2:
+            os.truncate(target, position)
+        else:
+            with open(target, "r+b", buffering=0) as file:
+                file.seek(position)
+                file.write(bytes(min(512, size - position)))
         problem = silent_loss(there, expected)
         if problem is not None:
             silent.append((number % 2, position, problem))
