@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 import relight
 from relight.stores.sqlite.connection.watermark import Watermark
+from tests.support.threads import together
 
 THREADS = 16
 
@@ -24,24 +24,6 @@ def impatient() -> Iterator[None]:
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
-
-
-def run_threads(act: Callable[[int], None]) -> list[BaseException]:
-    gate, errors = threading.Barrier(THREADS), []
-
-    def run(number: int) -> None:
-        try:
-            gate.wait()
-            act(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
 
 
 @pytest.mark.usefixtures("impatient")
@@ -60,7 +42,7 @@ def test_readers_and_writers_of_a_fresh_watermark_never_meet_the_wrong_map(
                 assert watermark.seq(sid) in (0, 7)
                 assert watermark.sessions() >= 0
 
-        assert run_threads(act) == []
+        together(THREADS, act)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -75,7 +57,7 @@ def test_first_sessions_of_a_fresh_store_from_many_threads_are_all_told(
                     s.append({"role": "user", "content": "x"})
                     s.complete("y")
 
-            assert run_threads(act) == []
+            together(THREADS, act)
             assert rl.counts()["completed"] == THREADS
 
 

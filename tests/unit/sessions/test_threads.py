@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import relight
 from tests.support.simulation import Simulation
+from tests.support.threads import together
 
 THREADS = 32
-
-
-def together(count: int, act: Callable[[int], None]) -> None:
-    """All at once; the first error of any is raised."""
-    gate, errors = threading.Barrier(count), []
-
-    def run(number: int) -> None:
-        try:
-            gate.wait()
-            act(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def user(text: str) -> dict[str, Any]:
