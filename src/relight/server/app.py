@@ -19,7 +19,6 @@ from relight.ports.clock import Clock
 from relight.server.actions import ActionRunner
 from relight.server.api import (
     actions,
-    adoptable,
     checkpoints,
     events,
     health,
@@ -32,7 +31,6 @@ from relight.server.api import (
     several,
     statistics,
     token,
-    upkeep,
 )
 from relight.server.http import openapi, problems
 from relight.server.http.frame import OuterMiddleware
@@ -85,7 +83,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, adoptable, operations, several, statistics, token, upkeep):
+    for noun in (actions, operations, several, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.cli.maintenance.doctor.workspaces import watching
+from relight.cli.maintenance.doctor.files import watching
 from relight.history.events import Event
 from relight.history.narration import Narrator
 from tests.support.calls import call, send_mail

@@ -22,8 +22,7 @@ from relight.cli.inspect.list import lines_of as list_lines
 from relight.cli.inspect.show import SessionView
 from relight.cli.inspect.show import lines_of as show_lines
 from relight.cli.maintenance.doctor.doctor import lines_of as doctor_lines
-from relight.cli.maintenance.doctor.finding import Finding
-from relight.cli.maintenance.doctor.workspaces import watching
+from relight.cli.maintenance.doctor.files import Finding, watching
 from relight.cli.render import plan as plan_view
 from relight.cli.render.cells import cells
 from relight.cli.render.console import rendered

@@ -1,4 +1,6 @@
-"""`/api/leases`, `/api/workers`, `/api/queues`, `/api/sweep`, `/api/retention`: for operators."""
+"""For operators: `/api/leases`, `/api/workers`, `/api/queues`, `/api/sweep`, `/api/retention`, `/api/upkeep` (the daily
+verification and restore drill) and `/api/adoptable` (native sessions that relight does not manage yet).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,16 @@ from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Limit
 from relight.server.http.guard import principal_of
 from relight.server.http.routes import answer, get, page_document, post
-from relight.server.http.schemas import LeaseDocument, RemovedDocument, RetentionDocument, page_of
+from relight.server.http.schemas import (
+    AdoptableDocument,
+    LeaseDocument,
+    RemovedDocument,
+    RetentionDocument,
+    UpkeepDocument,
+    page_of,
+)
 from relight.server.service import Served
+from relight.values.checkpoint import at
 from relight.values.policy import Retention
 
 router = APIRouter()
@@ -110,3 +120,24 @@ def set_retention(request: Request, served: Served, body: RetentionBody) -> Resp
 
 def _policy(days: float | None) -> Retention | None:
     return Retention(finished_days=days) if days is not None else None
+
+
+@get(router, "/api/upkeep", model=UpkeepDocument, tag="operations")
+def upkeep(request: Request, served: Served) -> Response:
+    """Get the newest verification, restore drill and growth of the store; each is made once a day."""
+    found = served.upkeep
+    document = {"verified": _dated(found.verified), "drilled": _dated(found.drilled), "growth": found.growth}
+    return answer(request, msgspec.to_builtins(document))
+
+
+def _dated(found: msgspec.Struct | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    built = msgspec.to_builtins(found)
+    return {"at": at(built.pop("at_us")), **built}
+
+
+@get(router, "/api/adoptable", model=page_of(AdoptableDocument))
+def list_adoptable(request: Request, served: Served, limit: Limit = 50) -> Response:
+    """List the native sessions that `relight adopt` could take over, newest first. Their files are only read."""
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.adoptable(most=limit)], None))

@@ -16,12 +16,10 @@ import click
 from relight import wiring
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
-from relight.cli.maintenance.doctor.blobs import check_blobs, unless_down
-from relight.cli.maintenance.doctor.finding import Finding
+from relight.cli.maintenance.doctor.files import Finding, check_blobs, check_workspaces, unless_down
 from relight.cli.maintenance.doctor.prices import print_prices
 from relight.cli.maintenance.doctor.server import check_engine, check_schema, check_settings, check_skew, not_current
 from relight.cli.maintenance.doctor.service import service_file
-from relight.cli.maintenance.doctor.workspaces import check_workspaces
 from relight.cli.render.style import Line, Style
 from relight.cli.render.table import facts
 from relight.errors import StoreError

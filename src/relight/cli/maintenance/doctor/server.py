@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from relight import configuration
-from relight.cli.maintenance.doctor.finding import Finding
+from relight.cli.maintenance.doctor.files import Finding
 from relight.journal.queues.order import matching_queues
 from relight.text.format import count, display_path
 from relight.values.store import StoreInfo

@@ -1,20 +1,52 @@
-"""Checks of workspaces: inotify limits, directories of live sessions."""
+"""The result of one check of `relight doctor`, and the checks of captured files and workspaces."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from relight.cli.maintenance.doctor.finding import Finding
+from relight.errors import RelightError, StoreError, UsageError
 from relight.system.proc_table import inotify_limits
 from relight.text.format import count, display_path
 from relight.values.status import LIVE
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
+
+
+class Finding(NamedTuple):
+    """Subject and result; `cure` is the remedy if it is not fine."""
+
+    what: str
+    text: str
+    fine: bool = True
+    cure: str = ""
+
+
+def unless_down(what: str, check: Callable[[], Finding]) -> Finding:
+    """Run a check. An unreachable blob store becomes a finding, so that the other checks still run."""
+    try:
+        return check()
+    except RelightError as error:
+        return Finding(what, f"unknown: {error.message}", False, error.hints[0] if error.hints else "")
+
+
+def check_blobs(rl: Relight) -> list[Finding]:
+    """Try a write, a read and a delete; no finding if files are stored on this machine."""
+    try:
+        location, is_remote = rl.file_place()
+        if not is_remote:
+            return []
+        rl.probe_files()
+    except (StoreError, UsageError) as error:
+        text = "; ".join((error.message, *error.evidence[:1]))
+        return [Finding("blobs", text, False, error.hints[0] if error.hints else "check RELIGHT_BLOBS")]
+    return [Finding("blobs", f"{location}: answers; captured files can be restored on any machine")]
+
 
 _WATCHES: Final = 8192
 """directories of a tree of about 50,000 files"""
