@@ -76,11 +76,21 @@ def kit(request: pytest.FixtureRequest, tmp_path: Path, sockets: Sockets) -> Ite
     yield kind(tmp_path, sockets.new()) if issubclass(kind, TmuxChecks) else kind(tmp_path)
 
 
-KINDS = [ProcessChecks, TmuxChecks, SandboxChecks, SandboxInTmuxChecks, RecorderChecks]
+KINDS = [ProcessChecks, TmuxChecks, RecorderChecks]
+IN_A_SANDBOX = [SandboxChecks, SandboxInTmuxChecks]
 
 
 @pytest.mark.parametrize("kit", KINDS, indirect=True, ids=[kind.__name__ for kind in KINDS])
 def test_a_runtime_keeps_every_promise_of_the_kit(kit: RuntimeChecks) -> None:
+    keeps_its_promises(kit)
+
+
+@pytest.mark.parametrize("kit", IN_A_SANDBOX, indirect=True, ids=[kind.__name__ for kind in IN_A_SANDBOX])
+def test_a_sandbox_keeps_every_promise_of_the_kit(kit: RuntimeChecks) -> None:
+    keeps_its_promises(kit)
+
+
+def keeps_its_promises(kit: RuntimeChecks) -> None:
     checks = list(kit.checks())
     assert len(checks) >= 15
     for check in checks:

@@ -68,17 +68,22 @@ class SandboxRuntime:
         return {"HOME": self._home(self._session), CONFINED_VARIABLE: "1"} if self._session else {}
 
     def check(self, command: Sequence[str], directory: str) -> None:
-        self._try()
+        self._check_platform()
         self._inner.check(command, directory)
         view.checked(directory, self._private)
+        self._try()
+
+    def _check_platform(self) -> None:
+        """UsageError where there is no bubblewrap to be had."""
+        if not self._platform.is_linux:
+            hints = ["run it without: --runtime process (or tmux)"]
+            raise UsageError("the sandbox runtime needs Linux; nothing was started", hints=hints)
 
     def _try(self) -> None:
         """UsageError unless bwrap is installed and can make a sandbox on this system; remembered if it can."""
         if self._works:
             return
-        if not self._platform.is_linux:
-            hints = ["run it without: --runtime process (or tmux)"]
-            raise UsageError("the sandbox runtime needs Linux; nothing was started", hints=hints)
+        self._check_platform()
         if shutil.which("bwrap") is None:
             hints = [INSTALL, "or run it without: --runtime process"]
             raise UsageError("bubblewrap (bwrap) is not installed; the sandbox runtime needs it", hints=hints)
