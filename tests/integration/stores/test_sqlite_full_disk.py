@@ -11,6 +11,7 @@ import pytest
 import relight
 from relight.errors import StoreFull
 from relight.stores.sqlite import reserve
+from relight.stores.sqlite.connection import database
 from relight.stores.sqlite.reserve import reserve_path
 from tests.support import mounting
 from tests.support.shell import Shell
@@ -71,6 +72,22 @@ def test_a_session_is_removed_on_a_full_disk_and_its_space_is_free_again(disk: P
         assert rl.verify().ok and len(rl.load("kept").messages) == 5
         if name == "large":
             rl.session("next").append({"role": "user", "content": "it goes on"})
+
+
+def test_captured_files_are_removed_on_a_full_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "big").write_bytes(os.urandom(20 * MB))
+    monkeypatch.setattr(database, "FROM_BYTES", 1)
+    with mounting.small_disk(tmp_path / "small", "300m") as disk:  # captures leave 200 MB free
+        path = disk / "relight.db"
+        with relight.open(path) as rl, rl.session("files", workspace=str(work)) as s:
+            s.append({"role": "user", "content": "one"})
+            s.complete()
+        fill(disk)
+        with relight.open(path) as rl:
+            assert rl.drop("files").file_bytes >= 20 * MB
+        assert free(disk) >= 20 * MB and not list(disk.rglob("*.seg"))
 
 
 def test_a_removal_that_does_not_fit_removes_nothing_and_keeps_the_reserve(

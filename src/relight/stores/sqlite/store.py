@@ -180,8 +180,13 @@ class SqliteStore:
             return snapshots.segments(cursor, pool)
 
     def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
-        with self._writer.change() as cursor:
-            snapshots.remove_segments(cursor, pool, segments)
+        going = list(segments)
+
+        def remove() -> None:
+            with self._writer.change() as cursor:
+                snapshots.remove_segments(cursor, pool, going)
+
+        self._freeing(remove)  # the files themselves are deleted next
 
     def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
         with self._readers.reading() as cursor:
