@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relight.workspaces.changes import event_watcher as events
-from relight.workspaces.changes import native, scan, tracker, watch
-from relight.workspaces.changes.event_watcher import EventWatcher, hints_of
-from relight.workspaces.changes.hints import Hints
+from relight.workspaces.changes import native, scan, watch
 from relight.workspaces.restore import openat
 from tests.support.figures import Figure
 from tests.support.trees import Gardener, open_tree
@@ -21,19 +18,15 @@ from tools.build_scan import BUILT, build
 
 
 @pytest.mark.guarantee("G17")
-@pytest.mark.parametrize("kind", ["inotify", "events", "walk"])
+@pytest.mark.parametrize("watching", [True, False], ids=["watch", "walk"])
 def test_random_edits_against_a_full_rehash(
-    tmp_path: Path, figure: Figure, sample: Callable[..., int], kind: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, figure: Figure, sample: Callable[..., int], watching: bool
 ) -> None:
-    """`events` are those of watchfiles, which on this system come from inotify too."""
-    if kind == "events":
-        monkeypatch.setattr(tracker, "open_watcher", EventWatcher)
-    watching = kind != "walk"
     root = tmp_path / "tree"
     root.mkdir()
     gardener = Gardener(root, seed=42)
     gardener.grow(60)
-    rounds = sample(40 if kind == "events" else 150, proof=10_000, teeth=60)
+    rounds = sample(150, proof=10_000, teeth=60)
     wrong = 0
     with open_tree(root, tmp_path / "home", watch=watching, audit_seconds=1e9) as workspace:
         for _ in range(rounds):
@@ -43,7 +36,7 @@ def test_random_edits_against_a_full_rehash(
         has_watcher = watching and workspace.watcher == "on"
     assert wrong == 0
     assert tiers == ("watch" if has_watcher else "walk")
-    figure("G17", f"{rounds} rounds of random edits ({kind}), {wrong} wrong paths")
+    figure("G17", f"{rounds} rounds of random edits ({'watch' if watching else 'walk'}), {wrong} wrong paths")
 
 
 def test_an_overflow_falls_back_to_the_walk_and_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +82,7 @@ def test_the_audit_notices_a_watcher_that_lies(tmp_path: Path, monkeypatch: pyte
     (root / "d").mkdir(parents=True)
     with open_tree(root, tmp_path / "home", watch=True, audit_seconds=0.0) as workspace:
         workspace.snapshot()
-        monkeypatch.setattr(watch.Watcher, "drain", lambda self: Hints())
+        monkeypatch.setattr(watch.Watcher, "drain", lambda self: watch.Hints())
         (root / "d/f").write_bytes(b"x")
         taken = workspace.snapshot()
         assert workspace.read(taken.id, b"d/f") == b"x"
@@ -145,46 +138,3 @@ def test_without_a_compiler_or_linux_a_wheel_is_pure_and_holds_no_former_library
     former.write_bytes(b"of another machine")
     monkeypatch.setenv("PATH", path)
     assert build(former, platform=platform) != "" and not former.exists()
-
-
-KNOWN = {b"", b"d", b"d/e"}
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        ([(2, "/r/d/f")], {b"d"}),
-        ([(1, "/r/f"), (3, "/r/d/e/f")], {b"", b"d/e"}),
-        ([(1, "/r/new/deeper/f"), (2, "/r/d/ignored/f")], {b"", b"d"}),
-        ([(2, "/r/d")], {b"", b"d"}),
-        ([(2, "/r")], {b""}),
-        ([(1, "/r/d/e")], None),
-        ([(3, "/r/d")], None),
-        ([(2, "/r/d/\u00e9")], None),
-        ([(2, "/elsewhere/f")], None),
-        ([(2, f"/r/{number}") for number in range(events.MAX_EVENTS + 1)], None),
-    ],
-)
-def test_events_that_may_hide_others_mean_a_walk(found: list[events.Event], expected: set[bytes] | None) -> None:
-    hints = hints_of(set(found), b"/r", KNOWN)
-    assert (hints.lost if hints is not None else None) == expected
-
-
-def test_the_watcher_is_chosen_by_what_the_system_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A C library without inotify, as that of macOS, with watchfiles and without."""
-    root = os.fsencode(tmp_path)
-    chosen = [watch.open_watcher(root, tmp_path / "markers", libc) for libc in (watch._libc, object())]
-    assert [type(one) for one in chosen] == [watch.Watcher, EventWatcher]
-    for one in chosen:
-        one.close()
-    monkeypatch.setattr(watch, "find_spec", lambda _: None)
-    assert isinstance(watch.open_watcher(root, tmp_path / "markers", object()), watch.Watcher)
-
-
-def test_events_that_do_not_arrive_end_the_watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MARKER_SECONDS", 0.1)
-    monkeypatch.setattr(events, "_stream", lambda *_: (set() for _ in iter(int, 1)))
-    watcher = EventWatcher(os.fsencode(tmp_path), tmp_path / "markers")
-    assert watcher.is_trusted and watcher.drain() is None
-    assert (watcher.is_trusted, watcher.why) == (False, "events did not arrive in time")
-    assert watcher.drain() is None and list((tmp_path / "markers").iterdir()) == []

@@ -16,11 +16,11 @@ from relight.errors import Refused
 from relight.values.snapshot import SkipReason
 from relight.workspaces.changes.capture import skip
 from relight.workspaces.changes.classify import IGNORE_FILES, META_NAMES, Classifier, Draft, Run
-from relight.workspaces.changes.hints import ChangeWatcher, Hints
 from relight.workspaces.changes.ignore import Include, Rules
 from relight.workspaces.changes.nodes import Node
 from relight.workspaces.changes.scan import scan, stat_of
 from relight.workspaces.changes.state import TreeState
+from relight.workspaces.changes.watch import Hints, Watcher
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.restore.openat import MAX_DEPTH, open_directory
@@ -39,7 +39,7 @@ class ChangeFinder:
         self.root, self.root_fd, self.pool, self.policy, self.classifier = root, root_fd, pool, policy, classifier
         self.include = Include(pattern.encode() for pattern in policy.include)
         self.state = TreeState()
-        self.watcher: ChangeWatcher | None = None
+        self.watcher: Watcher | None = None
         self.watch_misses = 0
         self.must_walk = True
         self._next_audit = 0.0

@@ -12,8 +12,8 @@ from relight.ports.faults import point
 from relight.values.snapshot import Entry, SnapshotRecord
 from relight.workspaces.changes.capture import Captured, capture, skip
 from relight.workspaces.changes.classify import Job, Run
-from relight.workspaces.changes.hints import ChangeWatcher
 from relight.workspaces.changes.state import TreeState
+from relight.workspaces.changes.watch import Watcher
 from relight.workspaces.git_heads import read_head
 from relight.workspaces.pool.objects import digest, encode_snapshot
 from relight.workspaces.pool.pool import Pool
@@ -50,7 +50,7 @@ def _capture(run: Run, job: Job, root_fd: int, pool: Pool, stores: Stores) -> Ca
     return found
 
 
-def apply(run: Run, state: TreeState, pool: Pool, watcher: ChangeWatcher | None) -> None:
+def apply(run: Run, state: TreeState, pool: Pool, watcher: Watcher | None) -> None:
     """Apply what the run found to the cached state."""
     for path in run.dropped:
         for below in state.drop(path):

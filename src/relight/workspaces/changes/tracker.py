@@ -18,9 +18,8 @@ from relight.values.snapshot import SnapshotRecord
 from relight.workspaces.changes import state, storing
 from relight.workspaces.changes.classify import Classifier, Run
 from relight.workspaces.changes.finder import ChangeFinder, Tier
-from relight.workspaces.changes.hints import ChangeWatcher
 from relight.workspaces.changes.scan import Stat
-from relight.workspaces.changes.watch import open_watcher
+from relight.workspaces.changes.watch import Watcher
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.store_detection import Stores
@@ -48,7 +47,7 @@ class Tracker:
         self._load_state()
 
     @property
-    def watcher(self) -> ChangeWatcher | None:
+    def watcher(self) -> Watcher | None:
         return self._finder.watcher
 
     @property
@@ -114,8 +113,8 @@ class Tracker:
 
     def watch(self) -> None:
         """Start the watcher; until every directory is watched and scanned once more, runs walk."""
-        if self._finder.watcher is None and self._cache is not None:
-            self._finder.watcher = open_watcher(self._root, self._cache.with_name("watch"))
+        if self._finder.watcher is None:
+            self._finder.watcher = Watcher(self._root)
             self._finder.must_walk = True
 
     def fresh(self) -> Tracker:

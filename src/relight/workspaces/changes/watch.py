@@ -14,11 +14,7 @@ import os
 import struct
 import termios
 from collections.abc import Iterable
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final
-
-from relight.workspaces.changes.hints import ChangeWatcher, Hints
+from typing import Final
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF, _UNMOUNT, _OVERFLOW, _IGNORED = 0x400, 0x800, 0x2000, 0x4000, 0x8000
@@ -44,13 +40,14 @@ _MAX_READS: Final = 64
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def open_watcher(root: bytes, markers: Path, libc: Any = None) -> ChangeWatcher:
-    """inotify where the C library has it, else `watchfiles` where it is installed, else what always means "walk"."""
-    if hasattr(libc or _libc, "inotify_init1") or find_spec("watchfiles") is None:
-        return Watcher(root)
-    from relight.workspaces.changes.event_watcher import EventWatcher
+class Hints:
+    """What may have changed since the last `drain`."""
 
-    return EventWatcher(root, markers)
+    def __init__(self) -> None:
+        self.names: dict[bytes, set[bytes]] = {}
+        """directory to the names in it that may have changed"""
+        self.lost: set[bytes] = set()
+        """directories whose watch is gone; another may have replaced them: scan and watch again"""
 
 
 class Watcher:
@@ -62,7 +59,7 @@ class Watcher:
         self._paths: dict[int, bytes] = {}
         self._watches: dict[bytes, int] = {}
         self.is_trusted = self._fd >= 0
-        self.why = "" if self.is_trusted else "no inotify here; elsewhere: pip install 'relight[watch]'"
+        self.why = "" if self.is_trusted else "no inotify here"
 
     def add(self, paths: Iterable[bytes]) -> None:
         """Watch these directories. They must be scanned after this, so that no change falls in between."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -56,18 +55,14 @@ _MAX_SESSIONS: Final = 5
 
 def check_workspaces(rl: Relight) -> list[Finding]:
     """inotify limits, then the directories of live sessions."""
-    return [watching(inotify_limits(), has_events=find_spec("watchfiles") is not None), *_live(rl)]
+    return [watching(inotify_limits()), *_live(rl)]
 
 
-def watching(limits: Path, *, has_events: bool = False) -> Finding:
-    """Each directory needs one watch; without enough of them changes are found by walking, which is slower.
-
-    `has_events`: watchfiles is installed, which reports the events of systems without inotify."""
+def watching(limits: Path) -> Finding:
+    """Each directory needs one watch; without enough of them changes are found by walking, which is slower."""
     watches, instances = _number(limits / "max_user_watches"), _number(limits / "max_user_instances")
     if watches is None or instances is None:
-        if has_events:
-            return Finding("watching", "no inotify: changes are found by the system's events, else by walking")
-        return Finding("watching", "no inotify: changes are found by walking; or: pip install 'relight[watch]'")
+        return Finding("watching", "no inotify on this system: changes are found by walking")
     text = f"up to {watches:,} directories, {instances:,} workspaces at once"
     if watches >= _WATCHES and instances >= _INSTANCES:
         return Finding("watching", text)
