@@ -2,7 +2,7 @@
 
 First mypy reads the source as for macOS: a name that its standard library lacks is an error there. Then, on that
 machine, the demo as a whole, and the suite with the samples of planted bugs, without what tests/elsewhere.toml names.
-With --agents the real Claude Code and Codex run there instead (tools/test_agents.py). Other arguments go to pytest.
+Arguments go to pytest. The real agents on that machine: tools/test_agents.py --elsewhere.
 Where the kernel forbids such a machine, the rest is skipped and that is said.
 """
 
@@ -30,7 +30,8 @@ def main(arguments: list[str]) -> int:
     if subprocess.run([*THERE, "true"], check=False).returncode == FORBIDDEN:
         return read
     demo = subprocess.run([*THERE, sys.executable, "-m", "relight.cli", "demo"], check=False).returncode
-    return read or demo or subprocess.run([*THERE, *_pytest(), *arguments], check=False).returncode
+    suite = subprocess.run([*THERE, *_pytest(), *arguments], check=False).returncode
+    return read or demo or suite
 
 
 def _pytest() -> list[str]:
