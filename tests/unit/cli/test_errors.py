@@ -142,11 +142,15 @@ def test_a_bad_call_is_refused_with_its_code(
 
 
 def test_a_remark_is_one_line_in_a_pipe_however_long(shell: Shell, some: relight.Relight) -> None:
-    done = shell.run("--store", "/proc/" + "a-directory-that-is-not-there/" * 9 + "p.db", "run", "--", "true")
+    done = shell.run("--store", "/dev/null/" + "a-directory-that-is-not-there/" * 9 + "p.db", "run", "--", "true")
     assert done.returncode == 5, done.stderr
     first, empty, hint = done.stderr.splitlines()
-    assert first.endswith("p.db: No such file or directory (RL-5001)") and len(first) > 200 and empty == ""
-    assert hint == "hint: set RELIGHT_STORE to a path that can be written"
+    assert (
+        first.endswith("p.db: a part of the path is a file, not a directory (RL-5003)")
+        and len(first) > 200
+        and empty == ""
+    )
+    assert hint == "hint: choose another file: set RELIGHT_STORE"
 
 
 @pytest.mark.parametrize(
