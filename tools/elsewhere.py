@@ -1,4 +1,6 @@
-"""Runs a command on a simulated machine without Linux's special calls: tools/elsewhere.py COMMAND [ARGUMENT ...]
+"""Runs a command on a simulated machine without Linux's special calls:
+
+    tools/elsewhere.py [--linux-program PATH]... COMMAND [ARGUMENT ...]
 
 No real Mac is at hand, so this takes from Linux what a Mac does not have, for the command and all it starts:
 
@@ -9,6 +11,9 @@ No real Mac is at hand, so this takes from Linux what a Mac does not have, for t
 
 psutil and ps ask the system itself on macOS; here they need a real procfs, which is mounted under a random path that
 only they are told. What stays Linux: the name of the platform, file systems, signals, tmux and the agents' programs.
+
+A program that was built for Linux may itself not start without /proc, as the real agents do not: --linux-program names
+its file, and that program alone sees /proc (as root only). A Python that it starts hides it again.
 
 Where the kernel forbids such a machine this says so and ends with `FORBIDDEN`.
 """
@@ -24,6 +29,7 @@ import struct
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
@@ -74,6 +80,21 @@ REFUSED: Final = (
     Refusal("memfd_create", 319, 279, errno.ENOSYS),
 )
 
+_LAUNCHER: Final = """\
+#!{python} -I
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+program, procfs = {program!r}, {procfs!r}
+for done in (
+    libc.unshare(0x00020000),
+    libc.umount2(program.encode(), 2),
+    libc.mount(procfs.encode(), b"/proc", b"", ctypes.c_ulong(4096 | 16384), None),
+):
+    if done:
+        sys.exit("cannot show /proc to " + program + ": " + os.strerror(ctypes.get_errno()))
+os.execv(program, [program, *sys.argv[1:]])
+"""
+
 
 class Forbidden(Exception):
     """The kernel does not let us make such a machine."""
@@ -81,6 +102,10 @@ class Forbidden(Exception):
 
 def main(command: list[str]) -> int:
     """Run the command there and return its exit status."""
+    programs = []
+    while command[:1] == ["--linux-program"]:
+        programs.append(command[1])
+        command = command[2:]
     if not command:
         print(__doc__, file=sys.stderr)
         return 2
@@ -89,7 +114,7 @@ def main(command: list[str]) -> int:
     try:
         child = os.fork()
         if child == 0:
-            _become(scratch, command)
+            _become(scratch, command, programs)
         while True:
             try:
                 return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -99,9 +124,9 @@ def main(command: list[str]) -> int:
         shutil.rmtree(scratch)
 
 
-def _become(scratch: Path, command: list[str]) -> NoReturn:
+def _become(scratch: Path, command: list[str], programs: Sequence[str]) -> NoReturn:
     try:
-        isolate(scratch)
+        isolate(scratch, programs)
         os.environ[VARIABLE] = "1"
         os.execvp(command[0], command)
     except Forbidden as error:
@@ -112,7 +137,7 @@ def _become(scratch: Path, command: list[str]) -> NoReturn:
         os._exit(127)
 
 
-def isolate(scratch: Path) -> None:
+def isolate(scratch: Path, programs: Sequence[str] = ()) -> None:
     """Put this process, and all it will start, on such a machine. `scratch` must outlive it."""
     procfs, lines = scratch / os.urandom(8).hex(), scratch / "python"
     user, group = os.geteuid(), os.getegid()
@@ -127,6 +152,8 @@ def isolate(scratch: Path) -> None:
     lines.mkdir()
     _mount_python(lines, procfs)
     _write_ps(scratch / "bin", procfs)
+    for number, program in enumerate(programs):
+        _mount_launcher(scratch / f"launcher{number}", program, procfs)
     _mount("none", "/proc", "tmpfs", _MS_RDONLY)
     _refuse_calls()
 
@@ -152,6 +179,14 @@ def _write_ps(directory: Path, procfs: Path) -> None:
     (directory / "ps").write_text("\n".join(lines), encoding="ascii")
     (directory / "ps").chmod(0o755)
     os.environ["PATH"] = f"{directory}:{os.environ.get('PATH', os.defpath)}"
+
+
+def _mount_launcher(script: Path, program: str, procfs: Path) -> None:
+    """Cover a program by one that starts it where /proc is seen, under its own name."""
+    program = os.path.realpath(program)
+    script.write_text(_LAUNCHER.format(python=sys.executable, program=program, procfs=str(procfs)), encoding="utf-8")
+    script.chmod(0o755)
+    _mount(str(script), program, "", _MS_BIND)
 
 
 def _refuse_calls() -> None:

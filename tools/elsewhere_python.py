@@ -6,6 +6,7 @@ is not added: choices for darwin are unit-tested by handing the platform in.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -32,6 +33,8 @@ _LACKING = {
 
 def begin(procfs: str) -> None:
     """Take the names away, and have psutil read this procfs once it is imported."""
+    if os.path.exists("/proc/self"):
+        _hide_proc()  # started by a program that has to see it, see --linux-program
     for name, lacking in _LACKING.items():
         module = import_module(name)
         for each in lacking.split():
@@ -39,6 +42,14 @@ def begin(procfs: str) -> None:
         if hasattr(module, "__all__"):
             module.__all__[:] = [each for each in module.__all__ if hasattr(module, each)]
     sys.meta_path.insert(0, _PsutilFinder(procfs))
+
+
+def _hide_proc() -> None:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x00020000) or libc.mount(b"none", b"/proc", b"tmpfs", ctypes.c_ulong(1), None):
+        raise OSError(ctypes.get_errno(), "cannot hide /proc again")
 
 
 class _PsutilFinder:
