@@ -19,10 +19,10 @@ from relight.demo.story import Play
 ALONE: Final = "alone"
 STORM: Final = "storm"
 MAX_KILLS: Final = 20
-LIFE_SHARE: Final = 0.3
+LIFE_SHARE: Final = 0.2
 """mean time until a kill, as a share of an undisturbed run"""
 EARLY: Final = 4
-EARLY_SHARE: Final = 0.25
+EARLY_SHARE: Final = 0.12
 """the first kills come within this share: a storm of one kill shows little"""
 
 
