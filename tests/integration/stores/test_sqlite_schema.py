@@ -168,7 +168,7 @@ def conditions() -> list[str]:
 
 
 def test_every_statement_is_explained_and_used() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in HERE.glob("*.py"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in HERE.rglob("*.py"))
     parts = set(
         re.findall(r"\{(\w+)\}", "".join((HERE / "sql").joinpath(f).read_text() for f in ("sessions.sql", "store.sql")))
     )
