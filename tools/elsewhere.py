@@ -13,7 +13,8 @@ psutil and ps ask the system itself on macOS; here they need a real procfs, whic
 only they are told. What stays Linux: the name of the platform, file systems, signals, tmux and the agents' programs.
 
 A program that was built for Linux may itself not start without /proc, as the real agents do not: --linux-program names
-its file, and that program alone sees /proc (as root only). A Python that it starts hides it again.
+its file, and that program alone sees /proc (as root only). A Python that it starts hides it again. Of parent-death
+signals SIGTERM is then not refused: Codex insists on it for its tools, and relight asks first whether it can have any.
 
 Where the kernel forbids such a machine this says so and ends with `FORBIDDEN`.
 """
@@ -25,6 +26,7 @@ import errno
 import os
 import platform
 import shutil
+import signal
 import struct
 import sys
 import sysconfig
@@ -47,6 +49,8 @@ _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16  # in struct seccomp_data
 
 _X86_64, _AARCH64 = 0xC000003E, 0xC00000B7
 _ARCHITECTURES: Final = {"x86_64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
+
+_DEATH_SIGNAL: Final = "prctl(PR_SET_PDEATHSIG)"
 
 
 class Refusal(NamedTuple):
@@ -71,7 +75,7 @@ REFUSED: Final = (
     Refusal("inotify_init", 253, None, errno.ENOSYS),
     Refusal("inotify_init1", 294, 26, errno.ENOSYS),
     Refusal("fanotify_init", 300, 262, errno.ENOSYS),
-    Refusal("prctl(PR_SET_PDEATHSIG)", 157, 167, errno.EINVAL, argument=0, value=1),
+    Refusal(_DEATH_SIGNAL, 157, 167, errno.EINVAL, argument=0, value=1),
     Refusal("prctl(PR_SET_CHILD_SUBREAPER)", 157, 167, errno.EINVAL, argument=0, value=36),
     Refusal("fallocate", 285, 47, errno.EOPNOTSUPP),  # so that the C library writes zeros instead
     Refusal("copy_file_range", 326, 285, errno.ENOSYS),
@@ -155,7 +159,7 @@ def isolate(scratch: Path, programs: Sequence[str] = ()) -> None:
     for number, program in enumerate(programs):
         _mount_launcher(scratch / f"launcher{number}", program, procfs)
     _mount("none", "/proc", "tmpfs", _MS_RDONLY)
-    _refuse_calls()
+    _refuse_calls(insisting=bool(programs))
 
 
 def _mount_python(directory: Path, procfs: Path) -> None:
@@ -189,36 +193,40 @@ def _mount_launcher(script: Path, program: str, procfs: Path) -> None:
     _mount(str(script), program, "", _MS_BIND)
 
 
-def _refuse_calls() -> None:
+def _refuse_calls(*, insisting: bool) -> None:
     architecture = _ARCHITECTURES.get(platform.machine())
     if architecture is None:
         raise Forbidden(f"the numbers of system calls on {platform.machine()} are not known here")
-    filters = b"".join(filter_of(architecture))
+    filters = b"".join(filter_of(architecture, insisting=insisting))
     held = ctypes.create_string_buffer(filters, len(filters))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(filters) // 8, ctypes.addressof(held)))
     # No PR_SET_NO_NEW_PRIVS: this process is root, here or in its user namespace, and may do without.
     _checked("seccomp", _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0))
 
 
-def filter_of(architecture: int) -> list[bytes]:
+def filter_of(architecture: int, *, insisting: bool = False) -> list[bytes]:
     """The BPF program that refuses `REFUSED`; calls of another architecture (32 bit) pass."""
     found = [_instruction(_LOAD, _ARCHITECTURE_AT), _jump(architecture, then=1, otherwise=0), _give(_RET_ALLOW)]
     for refusal in REFUSED:
         number = refusal.x86_64 if architecture == _X86_64 else refusal.aarch64
         if number is None:
             continue
-        refuse = _give(_RET_ERRNO | refusal.error)
-        body = [refuse]
-        if refusal.argument is not None:  # the low half: none of these needs more than 32 bits
-            then, otherwise = (1, 0) if refusal.unless else (0, 1)
-            read = _instruction(_LOAD, _ARGUMENTS_AT + 8 * refusal.argument)
-            body = [read, _jump(refusal.value, then=then, otherwise=otherwise), refuse]
+        body = [_give(_RET_ERRNO | refusal.error)]
+        if insisting and refusal.name == _DEATH_SIGNAL:
+            body = [_read(1), _jump(signal.SIGTERM, then=len(body), otherwise=0), *body]
+        if refusal.argument is not None:
+            here, past = (len(body), 0) if refusal.unless else (0, len(body))
+            body = [_read(refusal.argument), _jump(refusal.value, then=here, otherwise=past), *body]
         found += [_instruction(_LOAD, _NUMBER_AT), _jump(number, then=0, otherwise=len(body)), *body]
     return [*found, _give(_RET_ALLOW)]
 
 
 def _instruction(code: int, operand: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("HBBI", code, then, otherwise, operand)
+
+
+def _read(argument: int) -> bytes:
+    return _instruction(_LOAD, _ARGUMENTS_AT + 8 * argument)  # the low half: none of these needs more than 32 bits
 
 
 def _jump(value: int, *, then: int, otherwise: int) -> bytes:
