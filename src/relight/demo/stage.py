@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -52,15 +52,13 @@ class Agent:
 
     def _serve(self, answer: Callable[[dict[str, Any]], Any]) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
-        with self._process.stdin as replies, self._process.stdout as requests:
+        # It may be killed before its reply, and a reply that cannot be written fails again when the pipe is closed.
+        with suppress(OSError), self._process.stdin as replies, self._process.stdout as requests:
             for line in requests:
                 self._ready.set()
                 reply = answer(json.loads(line)) if line.endswith(b"\n") else None
-                try:
-                    replies.write(b"" if reply is None else json.dumps(reply).encode() + b"\n")
-                    replies.flush()
-                except OSError:  # it was killed before its reply
-                    return
+                replies.write(b"" if reply is None else json.dumps(reply).encode() + b"\n")
+                replies.flush()
 
     def wait_ready(self) -> None:
         """Wait until it begins to work."""

@@ -108,7 +108,7 @@ def _compare(run: Play) -> None:
         ),
     )
     screen.verdict(
-        "effects       one mail, one edit, at most one model call a kill paid again",
+        "effects       one mail, one edit, at most one reply a kill paid again",
         all(
             [
                 run.claim("mails", counted["mails"], 1),

@@ -52,6 +52,7 @@ def python(program: str, *arguments: str, temporary: Path, cwd: Path | None = No
 def numbers(done: Done) -> dict[str, Any]:
     """The document of a demo whose claims all held."""
     assert done.returncode == 0, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr, "a thread that answers an agent outlives its kill quietly"
     document: dict[str, Any] = json.loads(done.stdout)
     assert document["ok"] is True
     return document
