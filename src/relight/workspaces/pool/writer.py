@@ -8,50 +8,45 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from relight.errors import OverQuota
 from relight.ports.faults import point
-from relight.ports.workspace import SegmentIndex
 from relight.system.durable import sync_data, sync_directory
 from relight.workspaces.pool import segment
 from relight.workspaces.pool.disk import (
     free_bytes,
     lock,
     store_error,
-    translate_errors,
     try_lock,
     unlock,
 )
 from relight.workspaces.pool.locations import ListedSegment, Locations
 from relight.workspaces.pool.segment import Location, Record
+from relight.workspaces.pool.segment_writer import SEGMENT_BYTES, OwnRecords, SegmentWriter
 
-SEGMENT_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 8 * 1024 * 1024
 
 
-class OwnSegment:
+class OwnSegment(OwnRecords):
     """The segment this process writes, locked by it.
 
     Offsets in order: `durable` (survives a power cut) <= `written` (in the file) <= `end` (including the buffer).
     """
 
     def __init__(self, name: str, listed: ListedSegment) -> None:
-        self.name, self.listed = name, listed
+        super().__init__(name, listed)
+        self.listed = listed
         self.durable = self.written = self.end = listed.end
         self._buffer: list[bytes] = []
-        self._unsynced: list[tuple[bytes, Location | None]] = []
-        """refs since the last sync, and their former location in this segment"""
 
     def append(self, record: Record) -> int:
         """Append a record to the buffer; returns its size."""
         data = record.encode()
         size = len(record.payload)
         start = self.end + len(data) - size
-        self._unsynced.append((record.ref, self.listed.recent.get(record.ref)))
-        self.listed.add_record(record.ref, Location(self.name, start, size, record.raw_bytes, record.form, record.base))
-        self.listed.damaged.discard(record.ref)
+        self.note(record.ref, Location(self.name, start, size, record.raw_bytes, record.form, record.base))
         self._buffer.append(data)
         self.end += len(data)
         return len(data)
@@ -76,13 +71,11 @@ class OwnSegment:
 
     def drop_unsynced(self) -> None:
         """Forget the locations of what was appended since the last sync."""
-        for ref, before in reversed(self._unsynced):
-            if before is not None:
-                self.listed.recent[ref] = before
-            else:
-                self.listed.recent.pop(ref, None)
-        self._unsynced.clear()
+        super().drop_unsynced()
         self._buffer.clear()
+
+    def unlock(self) -> None:
+        unlock(self.listed.fd)
 
     def truncate_to_durable(self) -> None:
         """Cut the file back to the last sync."""
@@ -99,17 +92,8 @@ class OwnSegment:
             os.ftruncate(self.listed.fd, self.durable)
 
 
-class Writer:
+class Writer(SegmentWriter[OwnSegment, Locations]):
     """Writes into one segment at a time. Not thread-safe: the pool serialises."""
-
-    def __init__(self, locations: Locations, key: str, rows: SegmentIndex, lost: Callable[[], None]) -> None:
-        """`lost` is called whenever locations that were found before do not exist any longer."""
-        self._locations, self._key, self._rows, self._lost = locations, key, rows, lost
-        self.own: OwnSegment | None = None
-        self.quota_bytes: int | None = None
-        """maximum total size of all segments; None: unlimited"""
-        self.floor_bytes: int | None = None
-        """minimum free space to leave on the disk"""
 
     def append(self, record: Record) -> tuple[str, int]:
         """Append a record; returns the segment's name and the record's size."""
@@ -187,16 +171,6 @@ class Writer:
             if left < self.floor_bytes:
                 raise OverQuota(where, "free space would be", left, self.floor_bytes)
 
-    def release(self) -> None:
-        """Sync, write the index, and unlock the segment for other processes."""
-        own = self.own
-        if own is None:
-            return
-        self.sync()
-        self._locations.write_index(own.name)
-        self.own = None
-        unlock(own.listed.fd)
-
     def abandon(self) -> None:
         """The segment's row or file is gone: drop everything since the last sync."""
         if self.own is not None:
@@ -215,18 +189,6 @@ class Writer:
         self._lost()
 
     # -- which segment ----------------------------------------------------------------------------------------
-
-    def _writable(self) -> OwnSegment:
-        if self.own is None:
-            with translate_errors(self._locations.directory):
-                self.own = self._reuse_segment() or self._create()
-        return self.own
-
-    def start_segment(self) -> None:
-        """Write the next records to a new segment."""
-        self.release()
-        with translate_errors(self._locations.directory):
-            self.own = self._create()
 
     def _create(self) -> OwnSegment:
         name = secrets.token_hex(8)

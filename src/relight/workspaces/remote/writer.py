@@ -18,29 +18,28 @@ from relight.errors import OverQuota, RelightError, StoreUnavailable
 from relight.ports.faults import point
 from relight.ports.workspace import SegmentIndex
 from relight.system.durable import sync_directory
-from relight.workspaces.pool.disk import lock, translate_errors, try_lock
+from relight.workspaces.pool.disk import lock, try_lock
 from relight.workspaces.pool.segment import Location, Record
+from relight.workspaces.pool.segment_writer import SEGMENT_BYTES, OwnRecords, SegmentWriter
 from relight.workspaces.remote import part
 from relight.workspaces.remote.locations import Parts, RemoteLocations, part_name
 
-SEGMENT_BYTES: Final = 64 * 1024 * 1024
 MAX_PARTS: Final = 512
 """a segment with more parts is not continued"""
 UPLOADS: Final = 4
 """concurrent uploads"""
 
 
-class OwnParts:
+class OwnParts(OwnRecords):
     """The segment this process writes, locked by it."""
 
     def __init__(self, name: str, listed: Parts, lock_fd: int) -> None:
-        self.name, self.listed = name, listed
+        super().__init__(name, listed)
+        self.listed = listed
         self._lock_fd = lock_fd
         self.builder = part.PartBuilder(name, listed.end)
         self.sent: list[int] = []
         """starts of parts uploaded since the last sync"""
-        self._unsynced: list[tuple[bytes, Location | None]] = []
-        """refs since the last sync, and their former location in this segment"""
 
     @property
     def end(self) -> int:
@@ -49,9 +48,7 @@ class OwnParts:
     def append(self, record: Record) -> int:
         """Add a record to the part that is being built; returns its size."""
         location, size = self.builder.add(record)
-        self._unsynced.append((record.ref, self.listed.recent.get(record.ref)))
-        self.listed.add_record(record.ref, location)
-        self.listed.damaged.discard(record.ref)
+        self.note(record.ref, location)
         self.listed.unsent[location.offset] = record.payload
         return size
 
@@ -72,12 +69,7 @@ class OwnParts:
 
     def drop_unsynced(self) -> None:
         """Forget the locations of what was appended since the last sync."""
-        for ref, before in reversed(self._unsynced):
-            if before is not None:
-                self.listed.recent[ref] = before
-            else:
-                self.listed.recent.pop(ref, None)
-        self._unsynced.clear()
+        super().drop_unsynced()
         self.listed.unsent.clear()
         self.builder = part.PartBuilder(self.name, self.builder.start)
 
@@ -86,17 +78,12 @@ class OwnParts:
         os.close(self._lock_fd)
 
 
-class RemoteWriter:
+class RemoteWriter(SegmentWriter[OwnParts, RemoteLocations]):
     """Writes into one segment at a time. Not thread-safe: the pool serialises."""
 
     def __init__(self, locations: RemoteLocations, key: str, rows: SegmentIndex, lost: Callable[[], None]) -> None:
         """`lost` is called whenever locations that were found before do not exist any longer."""
-        self._locations, self._key, self._rows, self._lost = locations, key, rows, lost
-        self.own: OwnParts | None = None
-        self.quota_bytes: int | None = None
-        """maximum total size of all segments; None: unlimited"""
-        self.floor_bytes: int | None = None
-        """ignored: this machine's disk only holds a cache"""
+        super().__init__(locations, key, rows, lost)
         self._uploaders: ThreadPoolExecutor | None = None
         self._in_flight: list[Future[None]] = []
 
@@ -156,16 +143,6 @@ class RemoteWriter:
         takes = self._locations.end_bytes() + pending
         if takes > self.quota_bytes:
             raise OverQuota(self._locations.location, "captured files would take", takes, self.quota_bytes)
-
-    def release(self) -> None:
-        """Upload, write the index, and unlock the segment for other processes of this machine."""
-        own = self.own
-        if own is None:
-            return
-        self.sync()
-        self._locations.write_index(own.name)
-        self.own = None
-        own.unlock()
 
     def abandon(self) -> None:
         """The segment's row is gone: drop everything since the last sync."""
@@ -229,18 +206,6 @@ class RemoteWriter:
         listed.in_flight.pop(start, None)
 
     # -- which segment ----------------------------------------------------------------------------------------
-
-    def _writable(self) -> OwnParts:
-        if self.own is None:
-            with translate_errors(self._locations.directory):
-                self.own = self._reuse_segment() or self._create()
-        return self.own
-
-    def start_segment(self) -> None:
-        """Write the next records to a new segment."""
-        self.release()
-        with translate_errors(self._locations.directory):
-            self.own = self._create()
 
     def _create(self) -> OwnParts:
         name, prefix = secrets.token_hex(8), self._locations.remote.own_prefix()
