@@ -60,6 +60,10 @@ class Model:
         self.asked: set[str] = set()
         self.belong: dict[str, str] = {}
         """calls asked for by an ancestor: its id"""
+        self.begins = 0
+        """the checkpoint of the parent that it was forked from"""
+        self.retried: set[str] = set()
+        """keys of its own effects in doubt that may run again"""
         self.partial: Any = None
         self.past: dict[int, Any] = {}
         self.labels: dict[str, int] = {}
@@ -119,7 +123,10 @@ class Model:
         made.go_to(seq)
         made.calls = dict(self.calls)
         known = {**self.parents, **self.once}
-        made.once = {key: known.get(key) for key in made.shown}
+        # What is shown after our own beginning is our effect, retried or not, never an ancestor's of the same key.
+        retried = self.retried if seq > self.begins else set()
+        made.once = {key: None if key in retried - self.once.keys() else known.get(key) for key in made.shown}
+        made.begins = seq
         made.parents = {key: result for key, result in known.items() if key not in made.shown}
         made.belong = {**dict.fromkeys(self.asked, parent), **self.belong}
         return made
@@ -282,6 +289,7 @@ class Machine(RuleBasedStateMachine):
         if retry:
             del self.model.once[key]
             self.model.shown.discard(key)
+            self.model.retried.add(key)
         else:
             self.model.once[key] = f"did {key}"
             self.model.shown.add(key)
