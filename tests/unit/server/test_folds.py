@@ -17,17 +17,17 @@ from tests.support.server_harness import ServerHarness
 
 def test_many_who_read_the_same_pages_fold_the_session_once(some: ServerHarness) -> None:
     """S-L7."""
-    client = some.client("read")
     paths = ["/api/sessions/fix-login/messages?limit=1", "/api/sessions/fix-login/calls"] * 10
-    first = client.get("/api/sessions/fix-login/messages?limit=1").json()
-    with ThreadPoolExecutor(8) as pool:
-        reported = list(pool.map(lambda path: client.get(path).status_code, paths))
-    assert set(reported) == {200} and some.service.folds.loads == 1
-    following = client.get("/api/sessions/fix-login/messages", params={"limit": 1, "cursor": first["next"]}).json()
-    assert following["items"] and following["items"] != first["items"] and some.service.folds.loads == 1
-    some.rl.send("fix-login", "yes")
-    assert client.get("/api/sessions/fix-login/messages?limit=1").status_code == 200
-    assert some.service.folds.loads == 2, "a step later it is another state"
+    with some.client("read") as client:  # one event loop, as in a server: readers wait for each other in it
+        first = client.get("/api/sessions/fix-login/messages?limit=1").json()
+        with ThreadPoolExecutor(8) as pool:
+            answered = list(pool.map(lambda path: client.get(path).status_code, paths))
+        assert set(answered) == {200} and some.service.folds.loads == 1
+        following = client.get("/api/sessions/fix-login/messages", params={"limit": 1, "cursor": first["next"]}).json()
+        assert following["items"] and following["items"] != first["items"] and some.service.folds.loads == 1
+        some.rl.send("fix-login", "yes")
+        assert client.get("/api/sessions/fix-login/messages?limit=1").status_code == 200
+        assert some.service.folds.loads == 2, "a step later it is another state"
 
 
 def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(some: ServerHarness) -> None:
