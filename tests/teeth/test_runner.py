@@ -39,6 +39,7 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     (root / "src" / "relight").mkdir(parents=True)
     (root / "src" / "relight" / "__init__.py").write_text(SOURCE)
+    (root / "src" / "relight" / "wiring.py").touch()  # which the real conftest imports
     (root / "tests").mkdir()
     (root / "pytest.ini").write_text("[pytest]\n")
     (root / "tests" / "conftest.py").write_text(CONFTEST.replace('pytest_plugins = ["tests.support.figures"]', ""))
