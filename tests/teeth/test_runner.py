@@ -106,6 +106,8 @@ def test_a_planted_bug_without_its_head_is_named(root: Path, key: str) -> None:
 
 
 def test_a_run_over_the_wrong_source_is_refused(root: Path) -> None:
-    (root / "relight.py").write_text(SOURCE)  # found before PYTHONPATH, in the directory pytest starts from
+    (root / "relight").mkdir()  # found before PYTHONPATH, in the directory pytest starts from
+    (root / "relight" / "__init__.py").write_text(SOURCE)
+    (root / "relight" / "wiring.py").touch()
     with pytest.raises(Toothless, match="not from the patched copy"):
         try_tooth(root, "tests/test_noticing.py")
