@@ -51,7 +51,8 @@ class Dialogue:
             self._apply_messages(step, changes, format)
         if changes.answer:
             self._file(list(changes.answer))
-        self._apply_delivery(step, changes)
+        if changes.answer or self.answers:  # else no prompt waits
+            self._apply_delivery(step, changes)
         for key in changes.used:
             for filed in (self.answered, self.answers, self.reasons):
                 filed.pop(key, None)
@@ -69,7 +70,8 @@ class Dialogue:
             return
         self.last_user_message, self.asking = words[-1], None
         # An unused answer lapses with the next user message: an old yes must not approve a new question.
-        self.answered = {key: one for key, one in self.answered.items() if not key.startswith(ONE_ASKING)}
+        if self.answered:
+            self.answered = {key: one for key, one in self.answered.items() if not key.startswith(ONE_ASKING)}
         if changes.prompt is not None:
             self.prompt = words[-1]
             self.prompts |= {changes.prompt} - {""}

@@ -7,7 +7,7 @@ Only if no message decides, the provider's name counts, and without one it is Ch
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from relight.journal import extensions
@@ -44,5 +44,10 @@ def detect(messages: Iterable[ProviderDict], provider: str | None = None) -> For
         for format in formats():
             if format.recognises(message):
                 return format
-    hint = (provider or "").lower()
-    return next((format for word, format in _HINTS if word in hint), OPENAI_CHAT)
+    return _assumed(provider or "")
+
+
+@lru_cache(maxsize=64)
+def _assumed(provider: str) -> Format:
+    """The format that a provider's name suggests. Cached: a fold of plain messages asks for it at every step."""
+    return next((format for word, format in _HINTS if word in provider.lower()), OPENAI_CHAT)
