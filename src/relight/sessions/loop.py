@@ -10,43 +10,23 @@ turn limit, or if the last reply was cut off.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import takewhile
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from relight.errors import UsageError, Waiting
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
-from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused, parse_reply
+from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused
 from relight.journal.jsonable import check_text
 from relight.sessions.calls.effects import note_tools, refuse_call, run_tool
 from relight.sessions.calls.tools import Tool, Tools, toolbox
-from relight.sessions.coroutines import Execute, Pause, Program
-from relight.sessions.inputs import Reply
+from relight.sessions.coroutines import Program
+from relight.sessions.model_calls import ask_model, commit_reply
 from relight.sessions.session import Session, driven, writer_of
 from relight.values.policy import LoopGuard, Retry
 from relight.values.status import StatusChange
 from relight.values.step import Changes
 from relight.values.view import Text
-
-Model = Callable[[list[dict[str, Any]]], dict[str, Any] | list[dict[str, Any]] | Reply]
-
-_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-_TRANSIENT_NAMES: Final = frozenset(
-    {
-        "APIConnectionError",
-        "APITimeoutError",
-        "RateLimitError",
-        "InternalServerError",
-        "OverloadedError",
-        "ServiceUnavailableError",
-        "DeadlineExceededError",
-        "ReadTimeout",
-        "ConnectTimeout",
-        "ConnectError",
-        "RemoteProtocolError",
-    }
-)
 
 
 def loop_program(
@@ -88,7 +68,7 @@ def loop_program(
         if turn < max_turns:
             if writer_of(s).halt_at_limit() is not None:
                 return s.result
-            _commit_reply(s, (yield from _ask(s, model, retry or Retry())))
+            commit_reply(s, (yield from ask_model(s, model, retry or Retry())))
     s.halt(f"the turn limit of {max_turns} is reached")
     return s.result
 
@@ -117,19 +97,6 @@ def _end_if_done(s: Session, guard: LoopGuard) -> bool:
     if why is not None:
         s.halt(why)
     return why is not None
-
-
-def _commit_reply(s: Session, returned: Any) -> None:
-    """Check what the model function returned, and commit it with its usage and stop reason."""
-    usage, stop = None, None
-    if isinstance(returned, Reply):
-        returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
-    fold = writer_of(s).recorder.fold
-    reply = parse_reply(returned, known=fold.recognised, default=fold.format)
-    if stop is not None:
-        check_text(stop, "stop_reason")
-    usage = usage if usage is not None else reply.usage
-    writer_of(s).append(reply.messages, usage, stop=stop if stop is not None else reply.stop)
 
 
 def _last_reply(s: Session) -> list[dict[str, Any]]:
@@ -197,25 +164,3 @@ def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Pro
             refuse_call(writer_of(s), call, f"{CUT_OFF} ({stop})")
         else:
             yield from run_tool(writer_of(s), call, box)
-
-
-def _ask(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
-    """One reply of the model; transient errors are retried."""
-    for failures in range(1, retry.attempts + 1):
-        try:
-            return (yield Execute(model, partial(model, s.messages)))
-        except Exception as error:
-            if failures == retry.attempts or not is_transient(error):
-                raise
-            yield Pause(retry.delay_seconds(failures, writer_of(s).context.entropy.jitter()))
-    raise AssertionError("unreachable: the last failure is raised")
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later, judged by status code, by class names of provider SDKs, by type."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        return status in _TRANSIENT_STATUS
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    return any(kind.__name__ in _TRANSIENT_NAMES for kind in type(error).__mro__)
