@@ -9,23 +9,22 @@ turn limit, or if the last reply was cut off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, Literal
 
-from relight.errors import UsageError, Waiting
+from relight.errors import UsageError
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
-from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused
+from relight.journal.conversation.model_replies import MAX_PAUSES, is_cut_off, is_paused
 from relight.journal.jsonable import check_text
-from relight.sessions.calls.effects import note_tools, refuse_call, run_tool
-from relight.sessions.calls.tools import Tool, Tools, toolbox
+from relight.sessions.calls.effects import note_tools
+from relight.sessions.calls.open_calls import run_open_calls
+from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.coroutines import Program
 from relight.sessions.model_calls import ask_model, commit_reply
 from relight.sessions.session import Session, driven, writer_of
 from relight.values.policy import LoopGuard, Retry
-from relight.values.status import StatusChange
-from relight.values.step import Changes
 from relight.values.view import Text
 
 
@@ -57,12 +56,13 @@ def loop_program(
     box = toolbox(tools)
     if is_next and s.pending_calls():
         note_tools(writer_of(s), box)
-        yield from _close_open_calls(s, box, in_doubt)  # providers refuse a user message before the results
+        # providers refuse a user message before the results
+        yield from run_open_calls(writer_of(s), s.pending_calls(), box, in_doubt)
     if is_next:
         _append_prompt(s, prompt, prompt_id)
     note_tools(writer_of(s), box)
     for turn in range(_turns_since_prompt(s), max_turns + 1):
-        yield from _close_open_calls(s, box, in_doubt)
+        yield from run_open_calls(writer_of(s), s.pending_calls(), box, in_doubt)
         if _end_if_done(s, guard or LoopGuard()):
             return s.result
         if turn < max_turns:
@@ -148,19 +148,3 @@ def _same(s: Session, before: dict[str, Any], prompt: Any) -> bool:
 
 def _append_prompt(s: Session, prompt: Any, prompt_id: str | None) -> None:
     writer_of(s).append([writer_of(s).recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
-
-
-def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Program[None]:
-    calls = s.pending_calls()
-    doubtful = [call for call in calls if call.in_doubt and call.effect == "once"]
-    if doubtful and in_doubt == "wait":
-        names = ", ".join(f"{call.name} ({call.id})" for call in doubtful)
-        reason = f"in doubt: {names}"
-        writer_of(s).record("status", Changes(status=StatusChange(status="waiting", reason=reason)), release=True)
-        raise Waiting(s.name or s.id, f"did {names} take effect?")
-    seq, stop = writer_of(s).recorder.fold.stop or (0, None)
-    for call in calls:
-        if call.asked_seq == seq and call.intent_seq is None and is_cut_off(stop):
-            refuse_call(writer_of(s), call, f"{CUT_OFF} ({stop})")
-        else:
-            yield from run_tool(writer_of(s), call, box)
