@@ -205,7 +205,10 @@ def _load(
 
     At the head, and if `newest` says how far the session has come, open calls get what the effect ledger knows.
     """
-    from relight.journal.fold import Fold  # imported late: listing sessions needs no fold
+    # Imported late, because listing sessions needs neither; and both at once, because a writer that reads its session
+    # again after an interrupted append must not import anything (see Recorder).
+    from relight.history.abandoned_effects import attach_hidden_effects
+    from relight.journal.fold import Fold
 
     session = chain[0].id
     fold = Fold(chain[0].provider)
@@ -232,8 +235,6 @@ def _load(
     by_seq = {step.seq: step for step in steps}
     _apply(fold, [by_seq[number] for number in path], session)
     if head is not None or newest is not None:
-        from relight.history.abandoned_effects import attach_hidden_effects  # imported late, like Fold
-
         below = 1 if anchor and steps[0].seq == anchor else 0  # read for its digest alone
         attach_hidden_effects(store, chain, fold, steps[below:], path, broken)
     return fold

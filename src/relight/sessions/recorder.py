@@ -19,6 +19,7 @@ from relight.errors import LeaseLost, NotFound, RelightError, StoreUnavailable, 
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
 from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.fold import Fold
+from relight.journal.formats.registry import formats
 from relight.ports import faults
 from relight.ports.clock import Entropy
 from relight.ports.store import Store
@@ -68,6 +69,9 @@ class Recorder:
         """interrupted while the fold was applying a commit: the fold must be loaded again"""
         self.is_inherited = False
         """the lease belongs to the process that this one was forked from"""
+        # Loads the agents' formats now: an import inside the first append that a signal handler interrupts would leave
+        # the module's import lock taken, and every other session of the process waiting for it.
+        formats()
         reset_after_fork(self)
 
     def after_fork(self) -> None:

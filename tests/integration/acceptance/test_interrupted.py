@@ -74,3 +74,4 @@ def test_an_exception_from_a_signal_handler_leaves_nothing_locked(
     assert reported["bangs"] > 0, "it was never interrupted"
     assert (reported["lost"], reported["doubled"], reported["unseen"]) == (0, 0, 0), reported
     assert (reported["foreign"], reported["ok"]) == ([], True), reported
+    assert reported["imported"] == [], "an interrupted import leaves its lock to nobody: none after the opening"

@@ -46,6 +46,7 @@ def work(rl: relight.Relight, seconds: float, again: float) -> dict[str, Any]:
     end = time.monotonic() + seconds
     number = 0
     with rl.session("main") as s:
+        loaded = set(sys.modules)
         while time.monotonic() < end:
             number += 1
             try:
@@ -68,9 +69,11 @@ def work(rl: relight.Relight, seconds: float, again: float) -> dict[str, Any]:
                 refused += 1
         s.append(user("last"))
         seen = s.messages
+        imported = sorted(set(sys.modules) - loaded)
     there = Counter(message["content"] for message in rl.load("main").messages)
     return {
         "unseen": len(rl.load("main").messages) - len(seen),
+        "imported": imported,
         "appends": number,
         "bangs": bangs,
         "refused": refused,
