@@ -27,6 +27,7 @@ from relight.stores.postgres.migrate import TABLES
 from tests.docs.pages import ROOT
 from tests.support.calls import call
 from tests.support.figures import Figure
+from tests.support.files_on_disk import files_below
 from tests.support.postgres_server import running
 from tests.support.redis_server import RedisServer, redis_program
 from tests.support.server_harness import ServerHarness
@@ -58,10 +59,9 @@ def canary() -> Canaries:
 
 
 def files_in(directory: Path) -> Iterator[bytes]:
-    for path in sorted(directory.rglob("*")):
+    for path, data in files_below(directory):
         yield str(path.relative_to(directory)).encode()
-        if path.is_file():
-            yield path.read_bytes()
+        yield data
 
 
 def readable(rl: relight.Relight) -> Iterator[str]:
@@ -282,11 +282,11 @@ def test_what_a_program_prints_and_is_called_with_is_in_no_file(tmp_path: Path, 
     eventually(lambda: shell.json("show", "back")["status"] == "failed", what="its end")
 
     def logged() -> bool:  # the end is recorded before what the program printed has passed through the redactor
-        return any(b"got 40" in path.read_bytes() for path in kept.rglob("supervisor.log"))
+        return any(b"got 40" in data for path, data in files_below(kept) if path.name == "supervisor.log")
 
     eventually(logged, what="what it printed, in its log")
-    logs = [path for path in kept.rglob("supervisor.log") if b"got 40" in path.read_bytes()]
-    assert b"[redacted:github-token]" in logs[0].read_bytes()
+    [log] = [data for path, data in files_below(kept) if path.name == "supervisor.log"]
+    assert b"[redacted:github-token]" in log, log
     again = shell.run("resume", "front", "--yes")
     assert again.returncode == 4 and "github-token" in again.stderr and "--secret" in again.stderr
     shell.run("export", "front", str(kept / "front.relight"))

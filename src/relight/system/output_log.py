@@ -7,6 +7,7 @@ the pipe. So everything in the log has passed through here. A process that is ki
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,8 +21,10 @@ _STDERR: Final = 2
 _CHUNK_BYTES: Final = 65_536
 _LINE_BYTES: Final = 1024 * 1024
 """of an unterminated line; longer ones are written in parts"""
-_FLUSH_SECONDS: Final = 2.0
-"""to read the rest of the pipe at the end; not longer, because a program that outlives us may still hold it open"""
+_END_SECONDS: Final = 2.0
+"""to wait for the end of the pipe; not longer, because a program that outlives us may still hold it open"""
+_DRAIN_SECONDS: Final = 60.0
+"""to copy what is in the pipe after that; on a loaded machine the first line waits for the redactor's patterns"""
 
 
 @contextmanager
@@ -34,7 +37,8 @@ def cleaned_output() -> Iterator[None]:
     os.dup2(writer, _STDOUT)
     os.dup2(writer, _STDERR)
     os.close(writer)
-    thread = threading.Thread(target=_copy, args=(reader, file), name="relight-log", daemon=True)
+    is_drained = threading.Event()
+    thread = threading.Thread(target=_copy, args=(reader, file, is_drained), name="relight-log", daemon=True)
     thread.start()
     # New text streams, because the old ones were opened on a seekable file and remember their position in it.
     sys.stdout, sys.stderr = _text_of(_STDOUT), _text_of(_STDERR)
@@ -46,7 +50,8 @@ def cleaned_output() -> Iterator[None]:
         os.dup2(file, _STDERR)
         sys.stdout, sys.stderr = before
         os.close(stdout)
-        thread.join(_FLUSH_SECONDS)
+        thread.join(_END_SECONDS)
+        is_drained.wait(_DRAIN_SECONDS)
 
 
 def _text_of(descriptor: int) -> TextIO:
@@ -58,15 +63,27 @@ def _flush(*streams: TextIO) -> None:
         stream.flush()
 
 
-def _copy(reader: int, file: int) -> None:
-    """Copy redacted lines until no process holds the pipe open any more."""
+def _copy(reader: int, file: int, is_drained: threading.Event) -> None:
+    """Copy redacted lines until no process holds the pipe open any more. The event is set while nothing is left to
+    copy."""
     rest = b""
-    while chunk := os.read(reader, _CHUNK_BYTES):
+    while chunk := _read(reader, is_drained):
         whole, newline, rest = (rest + chunk).rpartition(b"\n")
         if len(rest) > _LINE_BYTES:
             whole, newline, rest = whole + newline + rest, b"", b""
         _write(file, whole + newline)
     _write(file, rest)
+    is_drained.set()
+
+
+def _read(reader: int, is_drained: threading.Event) -> bytes:
+    ready = select.poll()  # not select(), which refuses descriptors from 1024 on
+    ready.register(reader, select.POLLIN)
+    if not ready.poll(0):
+        is_drained.set()
+        ready.poll()
+        is_drained.clear()
+    return os.read(reader, _CHUNK_BYTES)
 
 
 def _write(file: int, data: bytes) -> None:

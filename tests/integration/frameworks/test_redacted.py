@@ -24,6 +24,7 @@ from relight.journal.codec import decode_changes
 from tests.integration.frameworks.claude_agent_sdk.test_store import KEY, append, turn
 from tests.integration.frameworks.cursor.test_store import a_run, agent, calls, every_event
 from tests.integration.frameworks.langgraph.graphs import config
+from tests.support.files_on_disk import files_below
 
 TOKEN = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
 PASSWORD = "hunter-22-fake!"
@@ -68,9 +69,8 @@ def keeping() -> Any:
 
 def written(rl: Any, directory: Path) -> Iterator[bytes]:
     """Every byte of the store, and every body as it is behind its compression."""
-    for path in directory.rglob("*"):
-        if path.is_file():
-            yield path.read_bytes()
+    for _, data in files_below(directory):
+        yield data
     store = rl._context.store
     for info in rl.sessions():
         yield repr(rl.load(info.id)).encode()

@@ -12,6 +12,7 @@ import pytest
 from tests.integration.processes.conftest import Open
 from tests.support.fake_model import texts
 from tests.support.figures import Figure
+from tests.support.files_on_disk import files_below
 from tests.support.processes import alive
 from tests.support.program_harness import ProgramHarness, kill
 from tests.support.shell import eventually
@@ -189,7 +190,7 @@ def test_removed_nothing_of_it_is_left_beside_the_store(harness: Open, words: tu
     done = s.relight("rm", "job", "--yes")
     assert done.returncode == 0, done.stderr
     assert not list(beside.rglob(f"*{session}*"))
-    left = b"".join(path.read_bytes() for path in s.store.parent.rglob("*") if path.is_file())
+    left = b"".join(data for _, data in files_below(s.store.parent))
     assert b"canary-of-the-output" not in left
     assert not s.marked()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.processes.conftest import Open
+from tests.support.files_on_disk import files_below
 from tests.support.program_harness import KEY, UNSET, ProgramHarness
 
 SECRET = "correct-horse-battery-staple-4711"
@@ -15,9 +16,9 @@ GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 def kept(s: ProgramHarness) -> bytes:
     """The journal and what stands beside it, the output of the agent included."""
-    found = [path for path in s.store.parent.rglob("*") if path.is_file() and ".blobs" not in str(path)]
-    assert {path.stat().st_mode & 0o077 for path in found} == {0}
-    return b"".join(path.read_bytes() for path in found)
+    found = [(path, data) for path, data in files_below(s.store.parent) if ".blobs" not in str(path)]
+    assert {path.stat().st_mode & 0o077 for path, _ in found if path.exists()} == {0}
+    return b"".join(data for _, data in found)
 
 
 @pytest.mark.parametrize("runtime", ["process", "tmux"])
@@ -78,8 +79,7 @@ def test_prompts_and_file_names_with_a_secret_are_in_no_file_beside_the_store_ei
     again = s.relight("resume", "job", f"and {GITHUB} again", "--yes")
     assert again.returncode == 0, again.stderr
     s.assert_whole(f"use {GITHUB}", f"and {GITHUB} again")
-    found = [path for path in s.store.parent.rglob("*") if path.is_file()]
-    held = b"".join(str(path).encode() + path.read_bytes() for path in found)
+    held = b"".join(str(path).encode() + data for path, data in files_below(s.store.parent))
     for secret in (GITHUB, named):
         assert secret.encode() not in held and secret not in str(s.steps()) + str(s.known())
     assert (s.work / f"{named}.txt").exists(), "and it stays on the disk"

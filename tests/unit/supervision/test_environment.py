@@ -11,6 +11,7 @@ import relight
 from relight.agents.codex.adapter import Codex
 from relight.errors import NotResumable, UsageError
 from relight.ports.agent import Surroundings
+from tests.support.files_on_disk import files_below
 from tests.support.shell import Shell
 
 PYTHON = sys.executable
@@ -43,8 +44,8 @@ def test_values_are_there_again_and_what_is_missing_is_named_before_anything_sta
 
 
 def test_the_value_of_a_secret_rests_nowhere(begun: Shell) -> None:
-    for path in begun.store.parent.rglob("*"):
-        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+    for path, data in files_below(begun.store.parent):
+        assert SECRET.encode() not in data, path
 
 
 @pytest.mark.parametrize(
