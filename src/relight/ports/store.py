@@ -55,6 +55,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     created_since_us: int | None = None
     parent: str | None = None
     """forks of this session"""
+    spawned_by: str | None = None
+    """children of this session"""
     before: tuple[int, str] | None = None
     """cursor: (created_us, id) of the last one seen"""
     limit: int = 100
@@ -221,8 +223,8 @@ class Store(Protocol):
         ...
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
-        """Delete sessions with all their data. Conflict if a fork outside the list needs one, or if one is gone or has
-        another epoch than the one given: it was claimed or removed since."""
+        """Delete sessions with all their data. Conflict if a fork or a child outside the list refers to one, or if one
+        is gone or has another epoch than the one given: it was claimed or removed since."""
         ...
 
     def list_queue_keys(self) -> list[QueueKey]:

@@ -357,10 +357,11 @@ class MemoryStore:
             for session, epoch in (epochs or {}).items():
                 if session not in self._heads or self._require_head(session).epoch != epoch:
                     raise Conflict(f"{session}: it was claimed or removed meanwhile")
-            for fork in sorted(self._records(), key=lambda record: record.identity.id):
-                parent = fork.identity.parent
-                if parent is not None and parent.session in going and fork.identity.id not in going:
-                    raise Conflict(f"{parent.session}: the fork {fork.identity.id} needs it")
+            for identity in sorted((record.identity for record in self._records()), key=lambda one: one.id):
+                origin = identity.parent.session if identity.parent is not None else None
+                for what, needed in (("fork", origin), ("child", identity.spawned_by)):
+                    if needed in going and identity.id not in going:
+                        raise Conflict(f"{needed}: the {what} {identity.id} needs it")
             for session in going:
                 for table in (self._identities, self._heads, self._steps, self._labels, self._snapshots):
                     table.pop(session, None)

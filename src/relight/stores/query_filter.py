@@ -14,6 +14,7 @@ def matches(record: Record, query: Query) -> bool:
         (query.provider, identity.provider),
         (query.key, identity.key),
         (query.parent, identity.parent.session if identity.parent else None),
+        (query.spawned_by, identity.spawned_by),
     )
     if any(want is not None and want != have for want, have in wanted):
         return False

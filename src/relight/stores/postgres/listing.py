@@ -10,7 +10,7 @@ from typing import Any
 
 from relight.ports.store import Query
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import Row, optional_bytes, to_bytes
+from relight.stores.postgres.rows import Row, label_pairs, optional_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
 from relight.values.status import STATUSES, Status
 
@@ -31,7 +31,7 @@ def statement_for(query: Query) -> tuple[bytes, dict[str, Any]]:
 def _conditions(query: Query) -> tuple[str, list[bytes]]:
     """The name of the statement, and its conditions."""
     statement, before = "list_page", "before_session"
-    labels = range(len(query.labels))
+    labels = range(len(_labels(query)))
     led = query.key is not None or query.parent is not None
     if labels and not led:
         statement, before, labels = "list_page_labelled", "before_labelled", labels[1:]
@@ -66,9 +66,13 @@ def _values(query: Query) -> dict[str, Any]:
         "before_id": to_bytes(before_id),
         "limit": max(query.limit, 0),
     }
-    for n, (key, value) in enumerate(query.labels.items()):
-        values[f"k{n}"], values[f"v{n}"] = to_bytes(key), to_bytes(value)
+    for n, pair in enumerate(_labels(query)):
+        values[f"k{n}"], values[f"v{n}"] = pair
     return values
+
+
+def _labels(query: Query) -> list[tuple[bytes, bytes]]:
+    return label_pairs(query.labels, query.spawned_by)
 
 
 def counts(cursor: Cursor) -> dict[Status, int]:

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from relight.errors import Conflict, Corrupt
 from relight.stores.damaged_rows import unsealed_head
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import from_bytes, to_bytes
+from relight.stores.postgres.rows import CHILD_OF, from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
 
 
 def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:
-    """Delete all rows of these sessions. Conflict if another fork needs one, or an epoch has changed."""
+    """Delete all rows of these sessions. Conflict if another fork or child refers to one, or an epoch has changed."""
     going = sorted({to_bytes(session) for session in sessions})
     looked_at = sorted({*going, *map(to_bytes, epochs)})
     heads: dict[int, bytes] = dict(cursor.execute(SQL["lock_heads"], (looked_at,)).fetchall())
@@ -28,6 +28,8 @@ def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -
         _check_epoch(session, heads.get(there[session]), epoch)
     for fork, parent in cursor.execute(SQL["find_forks"], (going, going)).fetchall():
         raise Conflict(f"{from_bytes(parent)}: the fork {from_bytes(fork)} needs it")
+    for child, parent in cursor.execute(SQL["find_children"], (CHILD_OF, going, going)).fetchall():
+        raise Conflict(f"{from_bytes(parent)}: the child {from_bytes(child)} needs it")
     cursor.execute(SQL["delete_sessions"], {"sids": [sid for sid, id_ in rows if id_ in set(going)]})
 
 

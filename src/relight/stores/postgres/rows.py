@@ -7,7 +7,7 @@ verification names the step. A session's columns are compared with its sealed re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, get_args
 
@@ -23,6 +23,8 @@ from relight.values.step import Step, StepKind
 
 _ROW_SEAL_BYTES: Final = 8
 _ROW_DOMAIN: Final = b"relight small row 1\n"
+CHILD_OF: Final = b"\xffspawned_by"
+"""under this key the index of labels lists the children of a session; no label has it, because it is not UTF-8"""
 _KINDS: Final[dict[object, StepKind]] = {kind: kind for kind in get_args(StepKind)}
 _YEAR_10000_US: Final = 253_402_300_800_000_000
 MAX_SEQ: Final = 2**63 - 1
@@ -226,8 +228,14 @@ def identity_columns(identity: Identity) -> tuple[bytes, int, Row]:
 
 
 def label_columns(identity: Identity) -> list[tuple[bytes, bytes]]:
-    """Keys and values of its labels, as stored."""
-    return [(to_bytes(key), to_bytes(value)) for key, value in identity.labels.items()]
+    """Keys and values of its labels and, if it is a child, of its parent, as stored."""
+    return label_pairs(identity.labels, identity.spawned_by)
+
+
+def label_pairs(labels: Mapping[str, str], spawned_by: str | None) -> list[tuple[bytes, bytes]]:
+    """The entries in the index of labels, the most selective first."""
+    child = [(CHILD_OF, to_bytes(spawned_by))] if spawned_by is not None else []
+    return child + [(to_bytes(key), to_bytes(value)) for key, value in labels.items()]
 
 
 def session_row(identity: Identity, head: Head) -> Row:

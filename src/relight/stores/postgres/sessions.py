@@ -20,6 +20,7 @@ from relight.stores.postgres.rows import (
     from_bytes,
     label_columns,
     label_seal,
+    optional_bytes,
     read_record,
     session_row,
     step_columns,
@@ -37,8 +38,8 @@ def create(cursor: Cursor, identity: Identity, head: Head) -> int:
     id_ = to_bytes(identity.id)
     if cursor.execute(SQL["find_sid"], (id_,)).fetchone() is not None:
         raise Conflict(f"{identity.id}: the session exists")
-    if identity.parent is not None:
-        cursor.execute(SQL["lock_parent"], (to_bytes(identity.parent.session),))
+    for parent in {identity.parent.session if identity.parent is not None else None, identity.spawned_by} - {None}:
+        cursor.execute(SQL["lock_parent"], (optional_bytes(parent),))
     with _name_conflicts(cursor, identity):
         row = cursor.execute(SQL["insert_session"], session_row(identity, head)).fetchone()
     assert row is not None

@@ -96,7 +96,7 @@ class Keys:
         return SessionKeys(*(tag + name for name in names))
 
     def by(self, field: str, value: str) -> bytes:
-        """The index of sessions with this key, agent, provider or parent."""
+        """The index of sessions with this key, agent, provider, parent or spawned_by."""
         return self._key(b"by:" + field.encode() + b":" + text_bytes(value))
 
     def by_label(self, name: str, value: str) -> bytes:
@@ -111,6 +111,7 @@ class Keys:
             "agent": identity.agent,
             "provider": identity.provider,
             "parent": identity.parent.session if identity.parent else None,
+            "spawned_by": identity.spawned_by,
         }
         found = {self.by(field, value) for field, value in fields.items() if value is not None}
         labels = {self.by_label(name, value) for name, value in identity.labels.items()}

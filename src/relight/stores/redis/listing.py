@@ -47,7 +47,7 @@ class Listing:
 
     def _leading(self, query: Query) -> list[bytes]:
         choices: list[list[bytes]] = [[self._keys.all]]
-        fields = {"key": query.key, "parent": query.parent, "agent": query.agent, "provider": query.provider}
+        fields = {one: getattr(query, one) for one in ("key", "parent", "spawned_by", "agent", "provider")}
         choices += [[self._keys.by(field, value)] for field, value in fields.items() if value is not None]
         choices += [[self._keys.by_label(name, value)] for name, value in query.labels.items()]
         if query.statuses is not None:

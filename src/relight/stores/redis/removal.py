@@ -20,6 +20,7 @@ from relight.stores.redis.snapshots import Snapshots
 
 REWRITE_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.01
+_REFERRING: Final = (("fork", "parent"), ("child", "spawned_by"))
 
 
 class Removal:
@@ -60,8 +61,8 @@ class Removal:
     def _delete_commands(self, going: Sequence[str], epochs: Mapping[str, int]) -> tuple[list[Command], list[Command]]:
         found = {session: self._sessions.removal_commands(session) for session in going}
         there = {session: commands for session, commands in found.items() if commands is not None}
-        indexes = [self._keys.by("parent", session) for session in going]
-        forks = self._server.execute_all([("ZRANGE", index, 0, -1) for index in indexes])
+        indexes = {(what, session): self._keys.by(field, session) for what, field in _REFERRING for session in going}
+        members = self._server.execute_all([("ZRANGE", index, 0, -1) for index in indexes.values()])
         for session in epochs.keys() & found.keys() - there.keys():
             raise Conflict(f"{session}: it was removed meanwhile")
         for session, (_, _, head) in there.items():
@@ -70,15 +71,15 @@ class Removal:
             if session in epochs and head is not None and head.epoch != epochs[session]:
                 raise Conflict(f"{session}: it was claimed meanwhile")
         needing = sorted(
-            (split_member(member)[1], session)
-            for session, members in zip(going, forks, strict=True)
-            for member in members
+            (split_member(member)[1], what, session)
+            for (what, session), referring in zip(indexes, members, strict=True)
+            for member in referring
         )
-        for fork, session in needing:
-            if fork not in found:
-                raise Conflict(f"{session}: the fork {fork} needs it")
+        for id_, what, session in needing:
+            if id_ not in found:
+                raise Conflict(f"{session}: the {what} {id_} needs it")
         checks = [check for own, _, _ in there.values() for check in own]
-        checks += [("within", index, *members) for index, members in zip(indexes, forks, strict=True)]
+        checks += [("within", index, *referring) for index, referring in zip(indexes.values(), members, strict=True)]
         return checks, [command for _, own, _ in there.values() for command in own]
 
     # -- the server's files -------------------------------------------------------------------------------------

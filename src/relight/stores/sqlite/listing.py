@@ -1,7 +1,7 @@
 """Pages of sessions, at a cost that does not depend on how many sessions there are.
 
 One condition leads: one whose index yields sessions newest first, so that a page ends after `limit` rows. They lead in
-this order: key, parent, label, status, none. Several statuses are queried one after another and merged.
+this order: key, fork of, child of, label, status, none. Several statuses are queried one after another and merged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from relight.ports.store import Query
-from relight.stores.sqlite.rows import Row, optional_text, read_text, to_search_text, to_text
+from relight.stores.sqlite.rows import Row, label_pairs, optional_text, read_text, to_search_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.status import STATUSES, Status
 
@@ -30,7 +30,11 @@ def page(cursor: apsw.Cursor, query: Query) -> list[Row]:
 
 
 def _other_leads(query: Query) -> bool:
-    return query.key is not None or query.parent is not None or bool(query.labels)
+    return query.key is not None or query.parent is not None or bool(_labels(query))
+
+
+def _labels(query: Query) -> list[tuple[str, str]]:
+    return label_pairs(query.labels, query.spawned_by)
 
 
 def _select(cursor: apsw.Cursor, query: Query, *, leading: Status | None) -> list[Row]:
@@ -42,7 +46,7 @@ def _select(cursor: apsw.Cursor, query: Query, *, leading: Status | None) -> lis
 def _conditions(query: Query, leading: Status | None) -> tuple[str, list[str]]:
     """The name of the statement, and its conditions, the leading one first."""
     statement, before = "list_page", "before_session"
-    labels = range(len(query.labels))
+    labels = range(len(_labels(query)))
     if query.key is not None:
         names = ["lead_key", *(["with_parent"] if query.parent is not None else [])]
     elif query.parent is not None:
@@ -78,8 +82,8 @@ def _values(query: Query, leading: Status | None) -> dict[str, Any]:
         "before_id": to_text(before_id),
         "limit": max(query.limit, 0),
     }
-    for n, (key, value) in enumerate(query.labels.items()):
-        values[f"k{n}"], values[f"v{n}"] = to_text(key), to_text(value)
+    for n, pair in enumerate(_labels(query)):
+        values[f"k{n}"], values[f"v{n}"] = pair
     return values
 
 

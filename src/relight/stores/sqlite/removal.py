@@ -24,7 +24,7 @@ from relight.ports.clock import Clock
 from relight.stores.sqlite import migrate
 from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.connection import files
-from relight.stores.sqlite.rows import id_range, read_text, to_text
+from relight.stores.sqlite.rows import CHILD_OF, id_range, read_text, to_text
 from relight.stores.sqlite.scrub import scrub
 from relight.stores.sqlite.statements import SQL
 
@@ -50,16 +50,17 @@ def check_epochs(cursor: apsw.Cursor, journal: Journal, epochs: Mapping[str, int
 
 
 def remove_rows(cursor: apsw.Cursor, sessions: Sequence[str]) -> list[int]:
-    """Delete all rows of these sessions; returns their numbers. Conflict if a fork that is not deleted needs one."""
+    """Delete all rows of these sessions; returns their numbers. Conflict if a fork or a child outside refers to one."""
     going = set(sessions)
-    forks = [
-        (read_text(fork) or "", session)
-        for session in going
-        for (fork,) in cursor.execute(SQL["find_forks"], (to_text(session),)).fetchall()
-    ]
-    for fork_id, session in sorted(forks):
-        if fork_id not in going:
-            raise Conflict(f"{session}: the fork {fork_id} needs it")
+    for what, statement, key in (("fork", "find_forks", ()), ("child", "find_children", (CHILD_OF,))):
+        referring = [
+            (read_text(one) or "", session)
+            for session in going
+            for (one,) in cursor.execute(SQL[statement], (*key, to_text(session))).fetchall()
+        ]
+        for id_, session in sorted(referring):
+            if id_ not in going:
+                raise Conflict(f"{session}: the {what} {id_} needs it")
     rows = [cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone() for session in going]
     sids = [int(row[0]) for row in rows if row is not None]
     for sid in sids:

@@ -6,7 +6,7 @@ session's columns are compared with its sealed record, so that a column cannot c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, get_args
 
@@ -25,6 +25,9 @@ _ROW_SEAL_BYTES: Final = 8
 _ROW_DOMAIN: Final = b"relight small row 1\n"
 _ODD: Final = "\ufdd0"
 """a Unicode noncharacter: prefix of text that UTF-8 cannot encode, stored in hexadecimal"""
+CHILD_OF: Final = _ODD + "spawned_by"
+"""under this key the index of labels lists the children of a session; no label has it: behind `_ODD` those are
+hexadecimal"""
 _KINDS: Final[dict[object, StepKind]] = {kind.encode(): kind for kind in get_args(StepKind)}
 _YEAR_10000_US: Final = 253_402_300_800_000_000
 
@@ -207,8 +210,14 @@ def identity_columns(identity: Identity) -> tuple[str, int, Row]:
 
 
 def label_columns(identity: Identity) -> list[tuple[str, str]]:
-    """Keys and values of its labels, as stored."""
-    return [(to_text(key), to_text(value)) for key, value in identity.labels.items()]
+    """Keys and values of its labels and, if it is a child, of its parent, as stored."""
+    return label_pairs(identity.labels, identity.spawned_by)
+
+
+def label_pairs(labels: Mapping[str, str], spawned_by: str | None) -> list[tuple[str, str]]:
+    """The entries in the index of labels, the most selective first."""
+    child = [(CHILD_OF, to_text(spawned_by))] if spawned_by is not None else []
+    return child + [(to_text(key), to_text(value)) for key, value in labels.items()]
 
 
 def session_row(identity: Identity, head: Head) -> Row:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from relight.errors import Conflict, NotFound
 from relight.ports.store import Query
 from relight.testing.store_checks.trial import Check, Trial, equal, ids, refused, require
@@ -57,6 +59,22 @@ def a_session_with_forks_stays(trial: Trial) -> None:
     equal([trial.store.find(one) for one in (parent, fork, grandchild)], [None] * 3, "all three are gone")
 
 
+def a_session_with_children_stays(trial: Trial) -> None:
+    """Deleting a session with children is a conflict that deletes nothing, unless all of them are deleted too."""
+    parent = trial.working(2)
+    child = trial.begin(spawned_by=parent)
+    below = trial.begin(spawned_by=child, labels={"spawned_by": parent})
+    trial.unchanged(parent, lambda: trial.store.delete([parent]), Conflict)
+    refused(lambda: trial.store.delete([parent, child]), Conflict)
+    equal(ids(trial.store.list_sessions(Query(spawned_by=parent))), [child], "children are listed by their parent")
+    equal(trial.store.check(), [], "and the index of children is whole")
+    trial.store.update(msgspec.structs.replace(trial.record(below).identity, name="below"))
+    equal(ids(trial.store.list_sessions(Query(spawned_by=child))), [below], "also after a change of the identity")
+    trial.store.delete([below])
+    trial.store.delete([parent, child])
+    equal([trial.store.find(one) for one in (parent, child, below)], [None] * 3, "all three are gone")
+
+
 def a_name_is_free_after_deletion(trial: Trial) -> None:
     """Names can be used again, and nothing of the former session is visible."""
     session = trial.working(3, name="again")
@@ -94,6 +112,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_deleted_session_is_gone,
     deleting_nothing_is_no_error,
     a_session_with_forks_stays,
+    a_session_with_children_stays,
     a_name_is_free_after_deletion,
     no_byte_of_a_deleted_session_is_left,
 )

@@ -50,6 +50,7 @@ def every_filter_filters(trial: Trial) -> None:
         task="Fix the Büild",
         name="target",
         parent=Parent(session="origin", seq=1),
+        spawned_by="opener",
     )
     for number in range(3):
         trial.begin(
@@ -61,6 +62,7 @@ def every_filter_filters(trial: Trial) -> None:
             task="write docs",
             name=f"other-{number}",
             parent=Parent(session=f"p{number}", seq=1),
+            spawned_by=f"s{number}",
         )
     since = trial.record(wanted).identity.created_us
     alone: dict[str, Any] = {
@@ -71,6 +73,7 @@ def every_filter_filters(trial: Trial) -> None:
         "statuses": frozenset[Status]({"failed", "waiting"}),
         "text": "büild",
         "parent": "origin",
+        "spawned_by": "opener",
     }
     for field, value in alone.items():
         equal(ids(trial.store.list_sessions(Query(**{field: value}))), [wanted], f"{field} alone")
@@ -79,7 +82,7 @@ def every_filter_filters(trial: Trial) -> None:
     both = Query(labels={"team": "core", "tier": "1"})
     equal(ids(trial.store.list_sessions(both)), [wanted], "two labels")
     nothing: dict[str, Any] = {
-        **dict.fromkeys(("agent", "provider", "key", "text", "parent"), "no such thing"),
+        **dict.fromkeys(("agent", "provider", "key", "text", "parent", "spawned_by"), "no such thing"),
         "labels": {"team": "core", "tier": "2"},
         "statuses": frozenset[Status]({"halted"}),
         "created_since_us": since + 10**12,

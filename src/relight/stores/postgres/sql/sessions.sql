@@ -24,7 +24,7 @@ DELETE FROM relight.session_labels WHERE sid = %s
 SELECT id FROM relight.sessions WHERE name = %b
 
 -- name: lock_parent
--- Lock the parent of a new fork against deletion.
+-- Lock the parent of a new fork or child against deletion.
 SELECT 1 FROM relight.sessions WHERE id = %b FOR KEY SHARE
 
 -- name: session_columns
@@ -133,6 +133,10 @@ SELECT sid, id FROM relight.sessions WHERE id = ANY(%s::bytea[]) ORDER BY sid FO
 -- name: find_forks
 -- Forks that read part of their history from these sessions, and are none of them.
 SELECT id, parent FROM relight.sessions WHERE parent = ANY(%s::bytea[]) AND id <> ALL(%s::bytea[]) ORDER BY id
+
+-- name: find_children
+-- Children of these sessions that are none of them: entries of the index of labels, under a key that no label has.
+SELECT id, v FROM relight.session_labels WHERE k = %s AND v = ANY(%s::bytea[]) AND id <> ALL(%s::bytea[]) ORDER BY id
 
 -- name: delete_sessions
 -- Delete all rows of these sessions, by their numbers.

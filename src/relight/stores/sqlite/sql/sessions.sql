@@ -125,6 +125,10 @@ SELECT CAST(status AS BLOB), n FROM status_counts WHERE n <> 0
 -- Forks of this session, which read part of their history from it.
 SELECT CAST(id AS BLOB) FROM sessions WHERE parent = ? ORDER BY created_us, id
 
+-- name: find_children
+-- Children of this session: entries of the index of labels, under a key that no label has.
+SELECT CAST(s.id AS BLOB) FROM session_labels AS l JOIN sessions AS s ON s.sid = l.sid WHERE l.k = ? AND l.v = ?
+
 -- name: delete_bodies
 -- The bodies of a session's steps.
 DELETE FROM bodies WHERE id IN (SELECT body FROM steps WHERE id > ? AND id <= ?)
