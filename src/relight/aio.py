@@ -141,7 +141,7 @@ class AsyncSession(_Awaited):
     partial = _quick(Session.partial)
     replace = _quick(Session.replace)
     settle = _quick(Session.settle)
-    wait = _quick(Session.wait)
+    ask = _quick(Session.ask)
     complete = _quick(Session.complete)
     fail = _quick(Session.fail)
     halt = _quick(Session.halt)
@@ -215,9 +215,8 @@ class AsyncSession(_Awaited):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        leave = functools.partial(self._session.__exit__, kind, error, trace)
-        return bool(await stored(leave, always=True))
+    ) -> None:
+        await stored(functools.partial(self._session.__exit__, kind, error, trace), always=True)
 
 
 class AsyncStep:

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from relight.text.explained import Explained
-from relight.text.safe import safe_address
+from relight.text.safe import one_line, safe_address, shortened
 
 
 class RelightError(Explained):
@@ -63,8 +63,7 @@ class InvalidMessage(UsageError):
 
     def __init__(self, why: str, *, path: str = "$", says: str | None = None, hints: Iterable[str] = ()) -> None:
         super().__init__(says or f"not storable at {path}: {why}", hints=hints)
-        self.path = path
-        self.why = why
+        self.path, self.why = path, why
 
 
 class InvalidName(UsageError):
@@ -92,8 +91,7 @@ class UnknownType(UsageError):
         )
         line = f"from {module} import {last}; saver.register({last})" if module else f"saver.register({last})"
         super().__init__(what, hints=[f"if it is your own type: {line}"])
-        self.type_name = name
-        self.path = path
+        self.type_name, self.path = name, path
 
 
 class ScopeRequired(UsageError):
@@ -160,8 +158,7 @@ class NotFound(Unresolved):
             self.hints = tuple(hints)
         elif at and what in ("checkpoint", "snapshot of the files"):
             self.hints = (f"relight checkpoints {session}",)
-        self.ref = ref
-        self.what = what
+        self.ref, self.what = ref, what
 
 
 class Ambiguous(Unresolved):
@@ -176,8 +173,7 @@ class Ambiguous(Unresolved):
             evidence=evidence or candidates,
             hints=["use the full name or more letters of the id"],
         )
-        self.ref = ref
-        self.candidates = tuple(candidates)
+        self.ref, self.candidates = ref, tuple(candidates)
 
 
 # -- the program under relight --------------------------------------------------------------------------------
@@ -191,7 +187,8 @@ class AgentFailed(RelightError):
 
 
 class Waiting(RelightError):
-    """Raised by `s.wait` after the question is committed, to leave the `with` block. Not a failure."""
+    """Leaves the block of a session that waits for a person, after the wait is committed. Not a failure: the next
+    opening continues. A program that does not catch it ends with `line` on stderr and exit code 0."""
 
     code = "RL-3002"
     exit_code = 0
@@ -199,7 +196,18 @@ class Waiting(RelightError):
 
     def __init__(self, session: str, question: str, *, cure: str | None = None) -> None:
         super().__init__(f"waiting for an answer: {question}", hints=[cure or f"relight send {session} ANSWER"])
-        self.session, self.question = session, question
+        self.session, self.question, self.is_supervised = session, question, False
+        """whether a supervisor or worker started the program: it reports the wait, and starts the program again"""
+
+    @property
+    def line(self) -> str:
+        """What it waits for and what ends the wait, as one line for a terminal."""
+        what = one_line(shortened(f"{self.session} is {self.message}", 400))
+        return f"relight: {what}  ({self.hints[0]}, then run this program again)"
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows instead of a traceback."""
+        return [self.line]
 
 
 # -- the session's state forbids it ---------------------------------------------------------------------------
@@ -240,9 +248,7 @@ class LeaseHeld(Refused):
                 f"if it hangs: relight clear {session}",
             ],
         )
-        self.session, self.owner = session, owner
-        self.until = until
-        self.epoch = epoch
+        self.session, self.owner, self.until, self.epoch = session, owner, until, epoch
 
 
 class LeaseLost(Refused):
@@ -255,8 +261,7 @@ class LeaseLost(Refused):
             f"{session}: the lease was taken over (epoch {mine}, now {current}); nothing was written",
             hints=[f"see which process runs it: relight show {session}"],
         )
-        self.session = session
-        self.mine, self.current = mine, current
+        self.session, self.mine, self.current = session, mine, current
 
 
 class NotResumable(Refused):
@@ -302,8 +307,7 @@ class QueueFull(Refused):
                 f"see: relight queue list; change its limits: relight queue set {queue}",
             ],
         )
-        self.queue = queue
-        self.again_seconds = again_seconds
+        self.queue, self.again_seconds = queue, again_seconds
         """after which to try again, at the earliest"""
 
 
@@ -348,8 +352,7 @@ class ToolsChanged(Refused):
                 f"restore the tool, or settle the call: relight settle {session} CALL --result TEXT | --retry",
             ],
         )
-        self.session = session
-        self.diff = tuple(diff)
+        self.session, self.diff = session, tuple(diff)
 
 
 class HasForks(Refused):
@@ -363,8 +366,7 @@ class HasForks(Refused):
             evidence=[f"fork  {fork}" for fork in forks],
             hints=[f"relight rm {session} --with-forks"],
         )
-        self.session = session
-        self.forks = tuple(forks)
+        self.session, self.forks = session, tuple(forks)
 
 
 class Finished(Refused):
@@ -541,9 +543,7 @@ class Corrupt(StoreError):
         hints.append(f"see all damage: relight verify{' ' + session if session else ''}")
         evidence = [f"last good checkpoint: {offered}"] if offered else []
         super().__init__(f"{step}: {what}" if step else what, evidence=evidence, hints=hints)
-        self.what = what
-        self.session, self.seq = session, seq
-        self.offered = offered
+        self.what, self.session, self.seq, self.offered = what, session, seq, offered
 
 
 class NotAStore(StoreError):
@@ -566,8 +566,7 @@ class NewerStore(StoreError):
             f"{where}: written by a newer relight (schema {found}, this one knows {known})",
             hints=["pip install --upgrade relight"],
         )
-        self.found = found
-        self.known = known
+        self.found, self.known = found, known
 
 
 class StoreFull(StoreError):

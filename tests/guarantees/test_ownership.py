@@ -227,8 +227,8 @@ def stop(rl: relight.Relight, how: str) -> str:
     s = rl.session(how, resume=False)
     s.append({"role": "user", "content": how})
     if how == "waiting":
-        with s:
-            s.wait("?")
+        with pytest.raises(relight.Waiting), s:
+            s.ask("?")
     elif how == "interrupted":
         with pytest.raises(KeyboardInterrupt), s:
             raise KeyboardInterrupt

@@ -97,9 +97,9 @@ def tell_all_about(rl: relight.Relight, canary: Canaries) -> None:
         with rl.session("asks") as s:
             if answer is None:
                 with pytest.raises(Waiting):
-                    s.wait(question)
+                    s.ask(question)
             else:
-                assert s.wait(question) == answer, "the answer to a question that was redacted is found"
+                assert s.ask(question) == answer, "the answer to a question that was redacted is found"
         rl.send("asks", "yes") if answer is None else None
     rl.send("dies", f"go on with {canary('prompt')}")
     rl.clear("s", why=canary("why"), who=canary("who"), forget_native=True)
@@ -177,7 +177,7 @@ def test_with_redaction_a_key_that_holds_a_secret_is_refused_before_anything_run
         with rl.session("s", redact=True) as s:
             assert s.once(key, lambda: ran.append(2)) is None, "known by its key, as it was"
             refused(lambda: s.once(f"{key} again", lambda: ran.append(3)))
-            refused(lambda: s.wait("may I?", key=key))
+            refused(lambda: s.ask("may I?", key=key))
             refused(lambda: relight.loop(s, model=model, prompt="go", prompt_id=key))
             s.append(call("ghp_" + "c3D4" * 9, "sh", "{}"))
             assert "ghp_c3D4" not in repr(list(rl.steps("s"))) + repr(s.calls)

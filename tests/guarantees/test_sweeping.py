@@ -96,8 +96,8 @@ def test_only_finished_sessions_whose_time_is_over_go(world: Simulation) -> None
         with rl.session(status) as s:
             s.append(user(status))
             getattr(s, status)("why")
-    with rl.session("waiting") as s:
-        s.wait("?")
+    with pytest.raises(relight.Waiting), rl.session("waiting") as s:
+        s.ask("?")
     with rl.session("left") as s:
         s.append(user("left"))
     rl.session("working").append(user("working"))

@@ -64,7 +64,7 @@ def test_every_session_that_may_go_on_does(store: Path) -> None:
             assert rl.load(name).messages[-1] == user("and now?")
         rl.send("asks", "yes")
         with rl.session("asks") as s:
-            assert s.wait("Deploy?") == "yes"
+            assert s.ask("Deploy?") == "yes"
         assert rl.verify().problems == []
 
 

@@ -129,7 +129,7 @@ class Scenes:
         self.clock.advance(300)
         s.append(says("Everything is green. May I push?"), usage=spent(0.04))
         with suppress(Waiting):
-            s.wait("Run `git push origin main`?")
+            s.ask("Run `git push origin main`?")
         s.close()
 
     def dies(self, name: str) -> None:

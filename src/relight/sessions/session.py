@@ -2,7 +2,8 @@
 
 `rl.session` opens it (opening.py): it claims the lease and begins an attempt. Each write here is one durable step,
 committed before the call returns. Leaving the block without a verdict ends the attempt as `terminated`, leaving it by
-an exception as `failed`; the saved steps remain in both cases, and the next opening continues from them.
+an exception as `failed`; the saved steps remain in both cases, and the next opening continues from them. No exception
+is swallowed: `Waiting` leaves the block too, after the wait is committed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from relight.errors import UsageError, Waiting
+from relight.errors import UsageError
 from relight.files.capture import Files
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
@@ -216,7 +217,7 @@ class Session:
         self._writer.refuse_in_step("settle")
         return effects.settle(self._writer, key, result, retry=retry)
 
-    def wait(
+    def ask(
         self,
         question: str,
         *,
@@ -225,14 +226,14 @@ class Session:
         timeout: float | None = None,
         default: Any = ...,
     ) -> Any:
-        """Return a person's answer; if there is none yet, commit `waiting` and leave the block (the next opening asks
-        again).
+        """Return a person's answer; if there is none yet, commit `waiting` and leave the block by `Waiting` (the next
+        opening asks again).
 
         An answer belongs to one asking: the same text asked again later is a new question. `key` makes all askings
         under it one. `choices` restricts the answers. `default` is the answer once `timeout` seconds have passed since
         the first asking.
         """
-        return questions.wait(self._writer, question, key, choices, timeout, default)
+        return questions.ask(self._writer, question, key, choices, timeout, default)
 
     # -- verdicts ---------------------------------------------------------------------------------------------
 
@@ -260,12 +261,9 @@ class Session:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False] | bool:
-        if self._recorder.is_inherited:  # a forked child: session and files belong to the parent
-            return False
-        waits = isinstance(error, Waiting) and error.session in (self.name, self.id)
-        self._writer.left(error)
-        return waits
+    ) -> None:
+        if not self._recorder.is_inherited:  # else a forked child: session and files belong to the parent
+            self._writer.left(error)
 
     def close(self) -> None:
         """Leave the block without a verdict: `terminated`, reason "left"; the next opening continues."""

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.errors import Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError
+from relight.errors import Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError, Waiting
 from relight.files.capture import Files, commit_with_files
 from relight.journal.codec import isolated
+from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call
 from relight.journal.limits import Reached, reached, uncounted
@@ -26,6 +27,7 @@ from relight.sessions.inputs import a_message, reason_of, spent_of
 from relight.sessions.opening import begin_attempt
 from relight.sessions.recorder import Recorder
 from relight.sessions.state import StateMap
+from relight.system.uncaught import report_uncaught_waits, waits_of
 from relight.values.call import Call, Outcome
 from relight.values.checkpoint import Checkpoint
 from relight.values.policy import RunPolicy
@@ -71,9 +73,11 @@ class SessionWriter:
         self.used_answers: list[str] = []
         """keys of answers returned to the program; the next step commits them as used"""
         self.misused: UsageError | None = None
-        """a `wait` was called inside a tool: raised to the program instead of becoming a result for the model"""
+        """an `ask` was called inside a tool: raised to the program instead of becoming a result for the model"""
         self.is_async = False
         """driven from an event loop, so tools and models may be coroutine functions"""
+        self.is_supervised = False
+        """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
         self._uncounted: str | None = None
         """why usage can no longer be counted against a limit of money or tokens"""
         self._closed = False
@@ -210,6 +214,7 @@ class SessionWriter:
         begin_attempt(
             self.context, self.recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by, note=note
         )
+        self.is_supervised |= handed_over_by is not None
         self.context.heartbeat.add(self.recorder)
 
     # -- effects under way ------------------------------------------------------------------------------------
@@ -252,6 +257,18 @@ class SessionWriter:
             hints = ["its outcome is recorded when it has ended; wait for it"]
             raise UsageError(f"{effect[1]!a} is still running in this process", hints=hints)
 
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    def wait(self, change: StatusChange, *, question: str | None = None, cure: str | None = None) -> Waiting:
+        """Commit a wait and release the lease; the exception that leaves the block."""
+        self.record("status", Changes(status=change), release=True)
+        report_uncaught_waits()
+        recorded = self.recorder.head.question  # as it was redacted
+        cure = cure or cure_of(recorded, change.asking, self.name)
+        error = Waiting(self.name, question or as_asked(recorded), cure=cure)
+        error.is_supervised = self.is_supervised
+        return error
+
     # -- the end of the block ---------------------------------------------------------------------------------
 
     def left(self, error: BaseException | None) -> None:
@@ -285,6 +302,9 @@ class SessionWriter:
             return
         if error is None:
             change = StatusChange(status="terminated", reason="left")
+        elif waits := waits_of(error):  # of another session, or this one would not own its lease any more
+            reason = f"left: {waits[0].session} is {waits[0].message}"
+            change = StatusChange(status="terminated", reason=reason_of(reason))
         # A store outage says nothing about the task. A queued session is requeued for another worker instead of failed.
         elif isinstance(error, StoreUnavailable) and recorder.head.queue_position is not None:
             change = StatusChange(status="queued", reason=reason_of(f"store unavailable: {error}"))

@@ -563,7 +563,8 @@ class Supervision:
         found = resolve(self._context.store, self._session)
         return Ended(
             session=info_of(self._context, found, tree=True),
-            exit=exit,
+            # A program that waits has done its part, however it ended: exit code 0 at every entry point.
+            exit=Exit(code=0) if found.whole_head().status == "waiting" else exit,
             restarts=self._restarts,
             lost_seconds=self._lost_us / 1e6,
             files=files_status(self._context, found, start=True),

@@ -94,4 +94,4 @@ class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     wake_us: int | None = None
     """when a queued session may start, or a waiting one stops waiting; microseconds since 1970"""
     asking: Asking | None = None
-    """details of the question, if a program asks through `wait` or an approval"""
+    """details of the question, if a program asks through `ask` or an approval"""

@@ -49,7 +49,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generations: dict[str, int] = {}
     """of `once` keys that were allowed to run again"""
     answers: dict[str, Any] = {}
-    """answers of `wait` by question"""
+    """answers by question"""
     tools: dict[str, str] = {}
     partial: Any = None
     partials: list[Any] = []

@@ -39,7 +39,8 @@ def some(runner: CliRunner) -> None:
             s.append(call("c2", "send_mail", '{"to": "bob"}'))
             s.run_tool(s.pending_calls()[0], [run_tests, send_mail])
             s.append(reply("The lock test expects the old path."))
-            s.wait("Run `git push origin main`?")
+            with pytest.raises(relight.Waiting):
+                s.ask("Run `git push origin main`?")
         runner.clock.advance(1.0)
         with rl.session("changelog", provider="openai", model="m-1") as s:
             s.state["pages"] = [1, 2, {"größe": 3}]
@@ -238,7 +239,7 @@ def answering(runner: CliRunner) -> None:
     runner.run("resume", "changelog", code=4)
     runner.run("attach", "port-to-uv", code=4)
     with runner.opened() as rl, rl.session("fix-login") as s:
-        assert s.wait("Run `git push origin main`?") == "yes"
+        assert s.ask("Run `git push origin main`?") == "yes"
 
 
 def owning(runner: CliRunner) -> None:

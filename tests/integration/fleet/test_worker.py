@@ -57,7 +57,7 @@ def test_a_question_with_a_time_is_woken_when_it_is_over_and_one_without_is_not(
     for session, seconds in ((asking, 60), (patient, None)):
         attendant = worker.attendants.of(session)
         with pytest.raises(relight.Waiting):
-            attendant.take_over().wait("go on?", timeout=seconds)
+            attendant.take_over().ask("go on?", timeout=seconds)
         attendant.end()
     worker.step(3)
     assert not list(worker.loop.running)

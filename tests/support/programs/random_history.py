@@ -103,7 +103,7 @@ class History:
             s.halt("enough")
         elif how == 3:
             try:
-                s.wait(f"which? {self.rng.random()}")
+                s.ask(f"which? {self.rng.random()}")
             except Waiting:
                 return
         s.close()

@@ -41,7 +41,8 @@ def some(rl: relight.Relight) -> relight.Relight:
         s.append(call("c2", "send_mail", '{"to": "bob"}'))
         s.run_tool(s.pending_calls()[0], [run_tests, send_mail])
         s.append({"role": "assistant", "content": "The lock test expects the old path."})
-        s.wait("Run `git push origin main`?")
+        with pytest.raises(relight.Waiting):
+            s.ask("Run `git push origin main`?")
     with rl.session("changelog") as s:
         s.append({"role": "assistant", "content": "Wrote the changelog for 2.4"})
         s.complete({"files": 1})

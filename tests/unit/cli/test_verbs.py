@@ -319,7 +319,7 @@ def test_an_answer_puts_a_waiting_session_back_in_line(shell: Shell, some: relig
     assert set(made) == CHECKPOINT
     assert shell.json("show", "fix-login")["status"] == "queued"
     with some.session("fix-login") as s:
-        assert s.wait("Run `git push origin main`?") == "yes"
+        assert s.ask("Run `git push origin main`?") == "yes"
 
 
 def test_a_fork_leaves_its_parent_as_it_was(shell: Shell, some: relight.Relight) -> None:

@@ -35,7 +35,8 @@ def fill(rl: relight.Relight) -> None:
         s.run_tool(s.pending_calls()[0], [send_mail])
         s.checkpoint("tests-red")
         s.append({"role": "assistant", "content": "The lock test expects the old path."})
-        s.wait("Run `git push origin main`?")
+        with pytest.raises(relight.Waiting):
+            s.ask("Run `git push origin main`?")
     with rl.session("changelog", agent="codex", provider="openai") as s:
         s.append({"role": "assistant", "content": "Wrote the changelog for 2.4"})
         s.complete({"files": 1})

@@ -10,6 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -78,11 +79,11 @@ def harness(tmp_path: Path, clock: ManualClock) -> Iterator[ServerHarness]:
 
 
 def work(rl: relight.Relight, name: str, *, asks: bool = False) -> str:
-    with rl.session(name) as s:
+    with suppress(relight.Waiting), rl.session(name) as s:
         if s.is_new:
             s.append({"role": "user", "content": "x"})
         if asks:
-            s.wait("really?")
+            s.ask("really?")
         s.complete("done")
     return rl.get(name).id
 

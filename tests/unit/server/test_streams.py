@@ -92,9 +92,9 @@ def test_the_general_stream_tells_what_changed_and_says_when_to_reload(served: t
     token = harness.tokens["read"]
 
     def work() -> None:
-        with harness.rl.session("other") as s:
+        with pytest.raises(relight.Waiting), harness.rl.session("other") as s:
             s.append({"role": "user", "content": "x"})
-            s.wait("really?")
+            s.ask("really?")
 
     async def listen() -> None:
         async with Listener.open(port, "/api/events", token, last="other-7") as stale:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from tests.unit.sessions.test_loop import Scripted, asks
 def ask(world: Simulation, question: str = "continue?", **options: Any) -> Any:
     """One life of a program that asks and commits what it was told; None where it waits."""
     reported: list[Any] = []
-    with world.restart().session("w") as s:
-        reported.append(s.wait(question, **options))
+    with suppress(Waiting), world.restart().session("w") as s:
+        reported.append(s.ask(question, **options))
         s.append({"role": "assistant", "content": f"heard {reported[0]}"})
     return reported[0] if reported else None
 
 
-# -- s.wait -------------------------------------------------------------------------------------------------------
+# -- s.ask --------------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_is_for_one_asking_and_the_same_text_later_is_a_new_question(world: Simulation) -> None:
@@ -40,9 +41,9 @@ def test_in_one_life_the_second_asking_is_a_new_question_too(world: Simulation) 
     assert ask(world) is None
     world.start().send("w", "yes")
     with world.restart().session("w") as s:
-        assert s.wait("continue?") == "yes"
+        assert s.ask("continue?") == "yes"
         with pytest.raises(Waiting):
-            s.wait("continue?")
+            s.ask("continue?")
     info = world.start().get("w")
     assert (info.status, info.question) == ("waiting", "continue?")
 
@@ -53,9 +54,9 @@ def test_dying_between_answer_and_next_step_neither_asks_again_nor_loses_it_and_
     assert ask(world) is None
     world.start().send("w", "yes")
     for _ in range(3):
-        assert world.restart().session("w").wait("continue?") == "yes"  # and dies before it commits anything
+        assert world.restart().session("w").ask("continue?") == "yes"  # and dies before it commits anything
     s = world.restart().session("w")
-    assert s.wait("continue?") == "yes"
+    assert s.ask("continue?") == "yes"
     s.state["deployed"] = True
     s.checkpoint()  # the step that uses it; then it dies
     assert ask(world) is None
@@ -126,7 +127,7 @@ def test_the_default_is_the_answer_once_the_time_is_over_and_asking_again_gives_
 )
 def test_options_of_wait_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with Simulation().start().session("w") as s, pytest.raises(UsageError):
-        s.wait("q", **options)
+        s.ask("q", **options)
 
 
 def test_what_010_filed_by_its_text_is_found_once(world: Simulation) -> None:
@@ -160,8 +161,9 @@ class Bank:
                 return asks(1, "pay", arguments)
             return {"role": "assistant", "content": str(messages[-1]["content"])}
 
-        with world.restart().session("bank") as s:
+        with suppress(Waiting), world.restart().session("bank") as s:
             return relight.loop(s, model=model, tools=self.tools, prompt="go")
+        return None
 
 
 def test_a_call_waits_for_a_person_before_it_begins_and_runs_once_when_allowed(world: Simulation) -> None:
@@ -197,10 +199,10 @@ def test_a_decision_is_for_one_call_with_exactly_its_arguments_and_used_with_the
     world.start().decide("bank", allow=True)
     rl = world.restart()
     rl.rewind(f"bank@{first - 3}")  # before the reply that asks
-    with rl.session("bank") as s:
+    with pytest.raises(Waiting), rl.session("bank") as s:
         relight.loop(s, model=Scripted(asks(1, "pay", '{"to": "eve"}')), tools=bank.tools)
     assert (rl.get("bank").status, bank.paid) == ("waiting", [])
-    with world.start().session("again") as s:
+    with pytest.raises(Waiting), world.start().session("again") as s:
         s.append(asks(1, "pay", '{"to": "ada"}'))
         s.run_tool(s.pending_calls()[0], bank.tools)
     world.start().decide("again", allow=True)
@@ -232,13 +234,13 @@ def test_a_question_of_a_program_that_begins_like_an_approval_is_a_question(worl
     assert ask(world, "approve the release?") == "yes"
 
 
-def test_wait_inside_a_tool_tells_its_author_and_leaves_no_doubt(world: Simulation) -> None:
+def test_ask_inside_a_tool_tells_its_author_and_leaves_no_doubt(world: Simulation) -> None:
     ran: list[int] = []
     s = world.start().session("a")
 
     def tool() -> None:
         ran.append(1)
-        s.wait("sure?")
+        s.ask("sure?")
 
     with pytest.raises(UsageError, match=r"approve=True"), s:
         relight.loop(s, model=Scripted(asks(1), "never"), tools={"t": tool}, prompt="go")
@@ -247,7 +249,7 @@ def test_wait_inside_a_tool_tells_its_author_and_leaves_no_doubt(world: Simulati
     with world.restart().session("a") as s:
         assert relight.loop(s, model=Scripted("done"), tools={"t": tool}, prompt="go") == "done"
     with world.restart().session("b") as s, pytest.raises(UsageError, match=r"approve=True"):
-        s.once("k", lambda: s.wait("sure?"))
+        s.once("k", lambda: s.ask("sure?"))
     assert ran == [1]
 
 
@@ -268,7 +270,8 @@ def test_the_awaited_form_asks_approves_and_says_prompts_alike(tmp_path: Path) -
 
     async def live(prompt: str) -> None:
         async with relight.aio.open(f"sqlite:///{tmp_path}/a.db") as rl, await rl.session("a") as s:
-            if await s.wait("begin?", key="begin", choices=["yes"]) == "yes":
+            with suppress(Waiting):
+                assert await s.ask("begin?", key="begin", choices=["yes"]) == "yes"
                 await relight.aio.loop(s, model=model, tools=[pay], prompt=prompt, prompt_id=prompt)
 
     with relight.open(f"sqlite:///{tmp_path}/a.db") as rl:

@@ -144,7 +144,7 @@ def test_a_loop_told_to_wait_waits_for_a_call_in_doubt_on_a_branch_that_was_left
     tool = tool_of(bench, "once")
     rl = died(world, bench, tool)
     rl.rewind(f"a@{asked_seq(rl)}")
-    with rl.session("a") as s:
+    with pytest.raises(relight.Waiting), rl.session("a") as s:
         relight.loop(s, model=lambda _: {"role": "assistant", "content": "x"}, tools=[tool], in_doubt="wait")
     assert rl.get("a").status == "waiting"
     rl.settle("a", "c1", result="paid")

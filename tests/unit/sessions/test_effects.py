@@ -261,7 +261,7 @@ def test_a_loop_told_to_wait_waits_until_every_once_call_is_settled(world: Simul
             s.run_tool(call, tools)
     bench.dies = False
     rl = world.restart()
-    with rl.session("a") as s:
+    with pytest.raises(relight.Waiting, match=r"did pay \(c1\) take effect\?"), rl.session("a") as s:
         relight.loop(s, model=lambda messages: {"role": "assistant", "content": "x"}, tools=tools, in_doubt="wait")
     assert rl.get("a").status == "waiting"
     assert bench.ran == ["pay", "look"]
@@ -371,7 +371,7 @@ def test_run_tool_once_and_settle_inside_a_step_are_refused(world: Simulation) -
             lambda: s.run_tool(call, {"t": lambda: 1}),
             lambda: s.once("k", lambda: 1),
             lambda: s.settle("c1", "x"),
-            lambda: s.wait("?"),
+            lambda: s.ask("?"),
         ):
             with pytest.raises(UsageError), s.step():
                 act()

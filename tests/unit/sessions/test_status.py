@@ -60,8 +60,8 @@ def leave(world: Simulation, status: str) -> str:
     s = rl.session("a")
     s.append(user("go"))
     if status == "waiting":
-        with s:
-            s.wait("may I?")
+        with pytest.raises(Waiting), s:
+            s.ask("may I?")
     elif status == "queued":
         s.close()
         rl.send("a", "more")
@@ -205,29 +205,33 @@ def test_state_set_before_leaving_is_saved_with_the_verdict(world: Simulation) -
     assert rl.load("a").state == {"n": 1}
 
 
-def test_a_question_is_committed_the_block_left_quietly_and_the_answer_found(world: Simulation) -> None:
+def test_a_question_is_committed_leaves_the_block_as_an_exception_and_its_answer_is_found(world: Simulation) -> None:
     rl = world.start()
     reached = []
-    with rl.session("a") as s:
+    with pytest.raises(Waiting, match=r"deploy\?") as waits, rl.session("a") as s:
         s.append(user("go"))
-        reached.append(s.wait("deploy?"))
+        reached.append(s.ask("deploy?"))
+    assert waits.value.line == (
+        "relight: a is waiting for an answer: deploy?  (relight send a ANSWER, then run this program again)"
+    )
     info = rl.get("a")
     assert (reached, info.status, info.question) == ([], "waiting", "deploy?")
     rl.send("a", "yes")
     assert (rl.get("a").status, rl.get("a").question) == ("queued", None)
     with world.restart().session("a") as s:
-        assert s.wait("deploy?") == "yes"
+        assert s.ask("deploy?") == "yes"
         with pytest.raises(Waiting):
-            s.wait("really?")
+            s.ask("really?")
     assert rl.get("a").status == "waiting"
 
 
-def test_a_waiting_of_another_session_is_not_swallowed(world: Simulation) -> None:
+def test_a_waiting_of_another_session_ends_a_block_without_a_failure(world: Simulation) -> None:
     rl = world.start()
     b = rl.session("b")
     with pytest.raises(Waiting), rl.session("a"):
-        b.wait("?")
-    assert (rl.get("a").status, rl.get("b").status) == ("failed", "waiting")
+        b.ask("?")
+    assert (rl.get("a").status, rl.get("b").status) == ("terminated", "waiting")
+    assert rl.get("a").reason == "left: b is waiting for an answer: ?"
 
 
 @pytest.mark.parametrize("verdict", ["complete", "fail", "halt"])

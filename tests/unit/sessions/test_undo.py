@@ -73,7 +73,7 @@ def raise_(s: Session) -> None:
 
 def wait(s: Session) -> None:
     with pytest.raises(Waiting):
-        s.wait("which colour?")
+        s.ask("which colour?")
 
 
 def meet_a_limit(s: Session) -> None:

@@ -181,14 +181,15 @@ def test_odd_text_in_reasons_questions_and_last_words_never_damages_a_session(te
     """An exception that names a file of undecodable bytes is ordinary; the session must open again."""
     world = Simulation()
     rl = world.start()
-    with rl.session("a", task=text, key=text, labels={"k": text}, metadata={"m": text}) as s:
+    options: dict[str, Any] = {"task": text, "key": text, "labels": {"k": text}, "metadata": {"m": text}}
+    with pytest.raises(relight.Waiting), rl.session("a", **options) as s:
         s.append(user("go"))
         s.append({"role": "assistant", "content": text})
         s.state[text] = text
-        s.wait(text)
+        s.ask(text)
     rl.send("a", text)
     with pytest.raises(FileNotFoundError), rl.session("a") as s:
-        assert s.wait(text) == text
+        assert s.ask(text) == text
         raise FileNotFoundError(text)
     rl = world.restart()
     with rl.session("a") as s:
@@ -261,7 +262,7 @@ def test_keys_questions_and_reasons_of_the_wrong_kind_are_refused_and_nothing_is
         s.append(user("kept"))
         attempts = [
             lambda: s.once(12, lambda: 1),  # type: ignore[arg-type]
-            lambda: s.wait(12),  # type: ignore[arg-type]
+            lambda: s.ask(12),  # type: ignore[arg-type]
             lambda: s.fail(12),  # type: ignore[arg-type]
             lambda: s.halt(None),  # type: ignore[arg-type]
             lambda: s.checkpoint(12),  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ def test_a_program_may_wait_and_go_on_with_the_answer(shell: Shell) -> None:
     (shell.directory / "ask.py").write_text(
         "import relight\n"
         "with relight.open() as rl, rl.session('x') as s:\n"
-        "    print('answer:', s.wait('push to main?'))\n"
+        "    print('answer:', s.ask('push to main?'))\n"
         "    s.complete()\n"
     )
     done = shell.run("run", "--name", "asker", "--", PYTHON, "ask.py")
@@ -138,7 +138,7 @@ def test_a_question_with_a_time_is_waited_for_and_goes_on_with_its_default(shell
     (shell.directory / "ask.py").write_text(
         "import relight\n"
         "with relight.open() as rl, rl.session('x') as s:\n"
-        "    print('answer:', s.wait('push to main?', choices=['yes', 'no'], timeout=1, default='no'))\n"
+        "    print('answer:', s.ask('push to main?', choices=['yes', 'no'], timeout=1, default='no'))\n"
         "    s.complete()\n"
     )
     done = shell.run("run", "--name", "asker", "--", PYTHON, "ask.py")

@@ -24,7 +24,7 @@ class Dialogue:
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
-        """by question: decisions about calls of coding agents, and answers that 0.1.0 recorded for `wait`"""
+        """by question: decisions about calls of coding agents, and answers that 0.1.0 recorded for questions"""
         self.answered: dict[str, Any] = {}
         """by key: unused answers to the program's own questions"""
         self.reasons: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Dialogue:
         """A user message ends what was asked before it; a reply may come with its stop reason."""
         if any(map(format.is_assistant, changes.messages)):
             self.stop = (step.seq, changes.stop) if changes.stop is not None else None
-        if self.answers:  # 0.1.0 did not record use: its answers to `wait` count until the next message
+        if self.answers:  # 0.1.0 did not record use: its answers to questions count until the next message
             self.answers = {asked: one for asked, one in self.answers.items() if _is_decision(asked)}
         words = [one for one in changes.messages if one.get("role") == "user" and not format.answers(one)]
         if not words:
@@ -110,5 +110,5 @@ class Dialogue:
 
 
 def _is_decision(question: str) -> bool:
-    """Whether it is filed by its question on purpose, and is not an answer to `wait` recorded by 0.1.0."""
+    """Whether it is filed by its question on purpose, and is not an answer to a question recorded by 0.1.0."""
     return question == NEXT_PROMPT or question.startswith(QUESTION)

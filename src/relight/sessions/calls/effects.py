@@ -131,7 +131,7 @@ def _run(
         returned = yield request
     except Exception as error:
         if error is writer.misused:  # a bug of the program, which the model cannot fix: close the call and raise
-            _finish(writer, slot, "error", f"the tool called s.wait: {error}")
+            _finish(writer, slot, "error", f"the tool called s.ask: {error}")
             raise
         content, status = _failed(error)
     else:

@@ -1,4 +1,4 @@
-"""Questions of a program to a person: `s.wait`, and approval of tool calls.
+"""Questions of a program to a person: `s.ask`, and approval of tool calls.
 
     commit `waiting` with the question  ->  the block is left  ->  a person answers, in a commit of their own
     ->  the program is opened again and asks the same  ->  the answer is returned, and used up by the next step
@@ -16,10 +16,10 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from relight.errors import UsageError, Waiting
+from relight.errors import UsageError
 from relight.journal.codec import isolated
 from relight.journal.conversation.dialogue import ONE_ASKING
-from relight.journal.effects.approvals import approval_slot, cure_of, question_of
+from relight.journal.effects.approvals import approval_slot, question_of
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.sessions.coroutines import Execute, Program
@@ -34,7 +34,7 @@ _MAX_TIMEOUT_SECONDS: Final = 1e9
 _MAX_CHOICES: Final = 100
 
 
-def wait(
+def ask(
     writer: SessionWriter,
     question: str,
     key: str | None,
@@ -44,7 +44,7 @@ def wait(
 ) -> Any:
     """The answer to this asking; if there is none, commit `waiting` and raise Waiting."""
     _check(question, key, choices, timeout, default)
-    writer.refuse_in_step("wait")
+    writer.refuse_in_step("ask")
     recorder = writer.recorder
     digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
     slot = f"key:{key}" if key is not None else ONE_ASKING + digest
@@ -66,14 +66,13 @@ def wait(
             recorder.recording.check_key(key, "the key of this question")
         asking = Asking(key=slot, choices=list(choices or ()), default=[] if default is ... else [isolated(default)])
         change = StatusChange(status="waiting", reason="asks", question=question, wake_us=wake_us, asking=asking)
-        writer.record("status", Changes(status=change), release=True)
-    raise _waiting(writer, change)
+        raise writer.wait(change)
 
 
 def _check(question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any) -> None:
     check_text(question, "the question")
     if key is not None:
-        check_text(key, "the key of wait")
+        check_text(key, "the key of ask")
     if choices is not None:
         if isinstance(choices, str) or not 0 < len(choices) <= _MAX_CHOICES:
             raise UsageError(f"choices are 1 to {_MAX_CHOICES} texts, not {choices!a}")
@@ -82,7 +81,7 @@ def _check(question: str, key: str | None, choices: Sequence[str] | None, timeou
     if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _MAX_TIMEOUT_SECONDS):
         raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!a}")
     if default is not ... and timeout is None:
-        raise UsageError("a default is used when the timeout is over: give both", hints=["s.wait(..., timeout=3600)"])
+        raise UsageError("a default is used when the timeout is over: give both", hints=["s.ask(..., timeout=3600)"])
 
 
 def _refuse_inside(writer: SessionWriter) -> None:
@@ -90,7 +89,7 @@ def _refuse_inside(writer: SessionWriter) -> None:
         slots = [writer.recorder.fold.slot(*effect) or effect[1] for effect in writer.running]
         names = ", ".join(sorted(one if isinstance(one, str) else one.site.name for one in slots))
         writer.misused = UsageError(
-            f"s.wait was called while {names} is running: after the answer it would have to run again, with everything "
+            f"s.ask was called while {names} is running: after the answer it would have to run again, with everything "
             "it did before. To ask a person before a tool runs, declare it @relight.tool(approve=True)"
         )
         raise writer.misused
@@ -138,13 +137,7 @@ def approved(
     question = question_of(slot.site.id, slot.site.name, arguments)
     asking = Asking(kind="approval", key=decision_key)
     change = StatusChange(status="waiting", reason="asks", question=question, asking=asking)
-    writer.record("status", Changes(status=change), release=True)
-    raise _waiting(writer, change)
-
-
-def _waiting(writer: SessionWriter, change: StatusChange) -> Waiting:
-    name = writer.name
-    return Waiting(name, change.question or "", cure=cure_of(change.question, change.asking, name))
+    raise writer.wait(change)
 
 
 def denial_of(writer: SessionWriter, decision: Sequence[str]) -> str:
