@@ -12,12 +12,9 @@ program (`late`), which keeps the session's lease until then. A process that exi
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextvars
 import inspect
 import os
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -27,17 +24,16 @@ from typing import Any, Final, TypeVar
 from relight.errors import RelightError
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
-from relight.sessions.coroutines import Execute, Pause, Program, Request
+from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, Request, Together, outcomes_of
+from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
 
 _T = TypeVar("_T")
 STORE_THREADS: Final = 32
 """concurrent store calls; further ones wait"""
-EXIT_SECONDS: Final = 5.0
-"""how long an exiting process waits for tools whose callers were cancelled"""
 
 
 class _Threads:
-    """The pool, and the threads whose callers were cancelled."""
+    """The pool for store calls."""
 
     def __init__(self) -> None:
         self.begin()
@@ -45,21 +41,10 @@ class _Threads:
     def begin(self) -> None:
         """Start without threads: at first, and in a forked child, which has none of its parent's."""
         self.stores = ThreadPoolExecutor(max_workers=STORE_THREADS, thread_name_prefix="relight-store")
-        self.abandoned: set[threading.Thread] = set()
-
-    def wait_at_exit(self) -> None:
-        """Wait a moment, so that a tool that ends soon has its outcome recorded. One that does not is in doubt, as
-        after a crash."""
-        deadline = time.monotonic() + EXIT_SECONDS
-        for thread in list(self.abandoned):
-            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 _threads = _Threads()
-
-
 os.register_at_fork(after_in_child=_threads.begin)
-atexit.register(_threads.wait_at_exit)
 
 
 def store_threads() -> ThreadPoolExecutor:
@@ -113,26 +98,23 @@ def _mark_retrieved(future: asyncio.Future[Any]) -> None:
 async def alone(function: Callable[[], _T], running_effects: RunningEffects) -> _T:
     """Run a call in its own thread. A cancelled caller continues at once; the call runs to its end, and the store
     stays open for it."""
-    future: Future[_T] = _uncancellable()
+    future: Future[_T] = uncancellable()
     run = partial(contextvars.copy_context().run, function)
 
     def work() -> None:
         try:
-            _settle(future, run)
+            settle(future, run)
         finally:
             running_effects.end("", "verb")
 
     running_effects.begin("", "verb")
-    _start(work, "relight-verb", partial(running_effects.end, "", "verb"))
+    try:
+        start(work, "relight-verb")
+    except BaseException:
+        running_effects.end("", "verb")
+        raise
     await _unless_cancelled(future)
     return future.result()
-
-
-def _uncancellable() -> Future[Any]:
-    """A future whose outcome comes from a thread that cannot be stopped."""
-    future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()
-    return future
 
 
 async def _unless_cancelled(*futures: Future[Any]) -> None:
@@ -146,26 +128,6 @@ async def _unless_cancelled(*futures: Future[Any]) -> None:
         for waiter in waiters:
             waiter.cancel()
         raise
-
-
-def _settle(future: Future[_T], run: Callable[[], _T]) -> None:
-    try:
-        value = run()
-    except BaseException as error:
-        future.set_exception(error)
-    else:
-        future.set_result(value)
-
-
-def _start(work: Callable[[], None], name: str, undo: Callable[[], object]) -> threading.Thread:
-    """Start a daemon thread: one that hangs does not prevent the process from exiting."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    try:
-        thread.start()
-    except BaseException:
-        undo()
-        raise
-    return thread
 
 
 # -- programs -------------------------------------------------------------------------------------------------
@@ -221,10 +183,42 @@ def _advanced(advance: Callable[[], Request]) -> tuple[bool, Any]:
 async def _done(request: Request, abandoned: Abandoned) -> Any:
     if isinstance(request, Pause):
         return await asyncio.sleep(request.seconds)
+    if isinstance(request, Together):
+        return await _side_by_side(request, abandoned)
     if is_coroutine_function(request.function):
         return await _as_task(request, request.run)
     value = await _in_own_thread(request, abandoned)
     return await _as_task(request, lambda: value) if inspect.isawaitable(value) else value
+
+
+async def _side_by_side(request: Together, abandoned: Abandoned) -> list[Outcomes]:
+    """Programs as tasks of this loop; if the caller is cancelled, each is cancelled and awaited."""
+    waiting, ended = iter(request.programs), list[Future[Any]]()
+
+    async def work() -> None:
+        for program in waiting:
+            future: Future[Any] = Future()
+            ended.append(future)
+            try:
+                future.set_result(await awaited(program, abandoned))
+            except BaseException as error:
+                future.set_exception(error)
+                for unbegun in waiting:
+                    unbegun.close()
+
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(work()) for _ in range(min(request.limit, len(request.programs)))]
+    cancelled: asyncio.CancelledError | None = None
+    while not all(task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            for task in tasks:
+                task.cancel()
+    if cancelled is not None:
+        raise cancelled
+    return outcomes_of(ended)
 
 
 async def _as_task(request: Execute, make: Callable[[], Any]) -> Any:
@@ -258,68 +252,17 @@ async def _record_late(request: Execute, outcome: Callable[[], Any]) -> None:
             await stored(partial(request.late, outcome), always=True)
 
 
-class _Handover:
-    """A user's function in its thread, and the owner of its outcome: the waiting task, or the thread itself."""
-
-    def __init__(self, request: Execute) -> None:
-        self._request = request
-        self._run = partial(contextvars.copy_context().run, request.run)
-        self._lock = threading.Lock()
-        self._given_up = False
-        self.outcome: Future[Any] = _uncancellable()
-        self.ended: Future[None] = _uncancellable()
-        """set when the thread is done"""
-
-    def work(self) -> None:
-        settled: Future[Any] = Future()
-        _settle(settled, self._run)
-        with self._lock:
-            given_up = self._given_up
-            if not given_up:
-                _settle(self.outcome, settled.result)
-        try:
-            if given_up and self._request.late is not None:
-                # No caller is left to raise to, and the thread must reach `finally`. Without a recorded outcome the
-                # effect is in doubt, which is the truth.
-                with suppress(BaseException):
-                    self._request.late(partial(_no_coroutine, settled))
-        finally:
-            self.ended.set_result(None)
-            _threads.abandoned.discard(threading.current_thread())
-
-    def give_up(self, thread: threading.Thread) -> bool:
-        """Leave the outcome to the thread. False if it is there already."""
-        with self._lock:
-            if self.outcome.done():
-                return False
-            self._given_up = True
-            if self._request.late is not None:
-                self._request.is_running = True
-                _threads.abandoned.add(thread)
-            return True
-
-
-def _no_coroutine(settled: Future[Any]) -> Any:
-    """What a function returned. A coroutine that will not be awaited has not run: no outcome."""
-    value = settled.result()
-    if inspect.iscoroutine(value):
-        value.close()
-        raise asyncio.CancelledError
-    return value
-
-
 async def _in_own_thread(request: Execute, abandoned: Abandoned) -> Any:
-    handover = _Handover(request)
-    thread = _start(handover.work, "relight-call", lambda: None)
+    handover = Handover(request)
     try:
         await _unless_cancelled(handover.outcome)
     except asyncio.CancelledError:
         # The thread may deliver its outcome at this very moment. `give_up` decides under a lock which side records it,
         # so it is recorded once.
-        if handover.give_up(thread):
+        if handover.give_up():
             if request.is_running:
                 abandoned.add(handover.ended)
         else:
-            await _record_late(request, partial(_no_coroutine, handover.outcome))
+            await _record_late(request, partial(no_coroutine, handover.outcome))
         raise
     return handover.outcome.result()

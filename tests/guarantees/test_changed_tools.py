@@ -30,7 +30,7 @@ def tool(effect: Any, *, dies: bool = False, more: bool = False) -> Any:
     def t_more(a: int = 1, b: int = 2) -> str:
         return t(a)
 
-    options = {"probe": lambda a=1: "seen"} if effect == "probe" else {}
+    options: Any = {"probe": lambda a=1: "seen"} if effect == "probe" else {}
     return relight.tool(effect=effect, name="t", **options)(t_more if more else t)
 
 

@@ -1,8 +1,9 @@
 """Programs: use cases that call user code in the middle, written once for blocking and asynchronous callers.
 
 A program is a generator. Between its yields it decides and commits; what it yields is work for its driver, which sends
-back the outcome: a user's function (`Execute`) or a wait (`Pause`). `drive` does it in the calling thread;
-`relight.aio` awaits coroutines on the caller's event loop and advances the program in a thread.
+back the outcome: a user's function (`Execute`), a wait (`Pause`), or other programs side by side (`Together`). `drive`
+does it in the calling thread, programs side by side in threads; `relight.aio` awaits coroutines on the caller's event
+loop and advances the program in a thread.
 
 A driver that gives up (cancelled task, Ctrl-C) closes the program. Closing records no outcome, so what had begun has
 only an intent: in doubt, as after a crash. A thread cannot be cancelled and runs on: its driver sets `is_running`
@@ -12,10 +13,13 @@ before closing the program, and passes the outcome to `late` when there is one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from relight.ports.clock import Clock
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _T = TypeVar("_T")
 Outcomes: TypeAlias = Callable[[], Any]
@@ -53,7 +57,18 @@ class Pause:
         self.seconds = seconds
 
 
-Request: TypeAlias = Execute | Pause
+class Together:
+    """Request to run programs side by side, at most `limit` at a time; they begin in order. After one has raised, no
+    other begins. Answered, when those that began have ended, with their outcomes in order."""
+
+    __slots__ = ("limit", "programs")
+
+    def __init__(self, programs: Sequence[Program[Any]], limit: int) -> None:
+        self.programs = programs
+        self.limit = limit
+
+
+Request: TypeAlias = Execute | Pause | Together
 Program: TypeAlias = Generator[Request, Any, _T]
 
 
@@ -67,7 +82,7 @@ def drive(program: Program[_T], clock: Clock) -> _T:
             result: _T = end.value
             return result
         try:
-            answer = _sleep(clock, request.seconds) if isinstance(request, Pause) else request.run()
+            answer = _answer(request, clock)
         except Exception as error:
             advance = functools.partial(program.throw, error)
         # KeyboardInterrupt and SystemExit are not passed to the program: it would record an outcome for a function that
@@ -79,6 +94,58 @@ def drive(program: Program[_T], clock: Clock) -> _T:
             advance = functools.partial(program.send, answer)
 
 
-def _sleep(clock: Clock, seconds: float) -> Any:
-    clock.sleep(seconds)
-    return None
+def _answer(request: Request, clock: Clock) -> Any:
+    if isinstance(request, Pause):
+        clock.sleep(request.seconds)
+        return None
+    return _side_by_side(request, clock) if isinstance(request, Together) else request.run()
+
+
+def _side_by_side(request: Together, clock: Clock) -> list[Outcomes]:
+    """Drive each program in a thread, with the caller's context variables."""
+    from concurrent.futures import Future  # here: most programs need no thread, and a command starts sooner
+    from contextvars import copy_context
+    from threading import Lock
+
+    from relight.system.user_threads import abandon, settle, start
+
+    waiting, ended, lock = list(request.programs)[::-1], list[Future[Any]](), Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                program, future = waiting.pop(), Future[Any]()
+                ended.append(future)
+            settle(future, functools.partial(drive, program, clock))
+            if future.exception() is not None:
+                with lock:
+                    waiting.clear()
+
+    threads = [
+        start(functools.partial(copy_context().run, work), "relight-call")
+        for _ in range(min(request.limit, len(waiting)))
+    ]
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        # Ctrl-C: what has begun cannot be stopped. It runs on and records its outcome; the session keeps its lease
+        # until then. Nothing else begins.
+        with lock:
+            waiting.clear()
+        abandon(*threads)
+        raise
+    return outcomes_of(ended)
+
+
+def outcomes_of(ended: Iterable[Future[Any]]) -> list[Outcomes]:
+    """The outcomes of programs that ran side by side. What is no `Exception` (a tool called `sys.exit`) is raised here,
+    as a single program would raise it."""
+    futures = list(ended)
+    for future in futures:
+        error = future.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise error
+    return [future.result for future in futures]

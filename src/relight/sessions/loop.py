@@ -19,7 +19,7 @@ from relight.journal.conversation.loop_detector import repeated
 from relight.journal.conversation.model_replies import MAX_PAUSES, is_cut_off, is_paused
 from relight.journal.jsonable import check_text
 from relight.sessions.calls.effects import note_tools
-from relight.sessions.calls.open_calls import run_open_calls
+from relight.sessions.calls.open_calls import PARALLEL, check_parallel, run_open_calls
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.coroutines import Program
 from relight.sessions.model_calls import ask_model, commit_reply
@@ -36,6 +36,7 @@ def loop_program(
     prompt: str | None = None,
     prompt_id: str | None = None,
     max_turns: int = 200,
+    parallel: int = PARALLEL,
     in_doubt: Literal["tell", "wait"] = "tell",
     retry: Retry | None = None,
     guard: LoopGuard | None = None,
@@ -43,10 +44,12 @@ def loop_program(
     """Run until the model requests no more calls; returns the session's result. A finished session returns at once.
 
     `prompt` is a user message. With a `prompt_id` it is appended once per id, whatever the text. Without one, a text
-    equal to the newest prompt is that prompt (a restarted program), and any other text is a new turn.
+    equal to the newest prompt is that prompt (a restarted program), and any other text is a new turn. Tool calls of one
+    reply run side by side, up to `parallel` at a time: plain functions in threads, coroutines as tasks.
     """
     if in_doubt not in ("tell", "wait"):
         raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
+    check_parallel(parallel)
     writer_of(s).refuse_coroutine(model, "the model")
     is_next = _is_new_prompt(s, prompt, prompt_id)
     if s.is_finished:
@@ -57,12 +60,12 @@ def loop_program(
     if is_next and s.pending_calls():
         note_tools(writer_of(s), box)
         # providers refuse a user message before the results
-        yield from run_open_calls(writer_of(s), s.pending_calls(), box, in_doubt)
+        yield from run_open_calls(writer_of(s), s.pending_calls(), box, in_doubt, parallel)
     if is_next:
         _append_prompt(s, prompt, prompt_id)
     note_tools(writer_of(s), box)
     for turn in range(_turns_since_prompt(s), max_turns + 1):
-        yield from run_open_calls(writer_of(s), s.pending_calls(), box, in_doubt)
+        yield from run_open_calls(writer_of(s), s.pending_calls(), box, in_doubt, parallel)
         if _end_if_done(s, guard or LoopGuard()):
             return s.result
         if turn < max_turns:

@@ -26,13 +26,14 @@ from relight.journal.effects.ledger import action_for, carried_outcome, closing_
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.ports import faults
-from relight.sessions.calls.questions import approved, denial_of
+from relight.sessions.calls.approving import approved, denial_of
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.tools import Tool, changed_tools, fingerprint_of
 from relight.sessions.coroutines import Execute, Outcomes, Program
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.values.checkpoint import Checkpoint
+from relight.values.status import StatusChange
 from relight.values.step import Changes
 
 if TYPE_CHECKING:
@@ -64,15 +65,25 @@ class Execution:
 
 
 def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Program[Call]:
-    """Run one call to its end. An error of the tool becomes a result for the model, not an exception for the caller."""
+    """Run one call to its end; Waiting if a person has to approve it first. An error of the tool becomes a result for
+    the model, not an exception for the caller."""
+    question = yield from try_tool(writer, call, box)
+    if question is not None:
+        raise writer.wait(question)
+    slot = writer.recorder.fold.slot(call.asked_seq, call.id)
+    assert slot is not None
+    return writer.as_call(slot)
+
+
+def try_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Program[StatusChange | None]:
+    """Run one call to its end, or return the question that a person has to decide before it begins."""
     writer.refuse_in_step("run_tool")
-    recorder = writer.recorder
     note_tools(writer, box)
-    slot = recorder.fold.slot(call.asked_seq, call.id)
+    slot = writer.recorder.fold.slot(call.asked_seq, call.id)
     if slot is None:
         raise UsageError(f"no call {call.id!a} was requested in this conversation")
     if not slot.is_open:
-        return writer.as_call(slot)
+        return None
     tool = box.get(slot.site.name)
     arguments = slot.site.parsed()
     if tool is None:
@@ -83,21 +94,31 @@ def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Prog
         writer.refuse_coroutine(tool.run, f"the tool {tool.name!r}")
         writer.refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
         writer.refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
-        may_begin, decision = True, list[str]()
+        decision = list[str]()
         # Approval is asked only before the first run. A call that has begun was approved by the commit of its intent.
         if action_for(slot, tool.effect) == "run":
-            may_begin, decision = yield from approved(writer, slot, tool, arguments)
-        if not may_begin:
-            _finish(writer, slot, "error", denial_of(writer, decision), used=decision)
-            return writer.as_call(slot)
-        with Execution(writer, (slot.asked_seq, slot.site.id)) as execution:
-            if recorder.fold.slot(call.asked_seq, call.id) not in recorder.fold.open_slots():
-                return writer.as_call(slot)  # another thread was faster
-            if (yield from _may_run(writer, slot, tool, arguments)):
-                if slot.intent is None:
-                    _intend(writer, slot, tool, decision)
-                yield from _run(execution, writer, slot, tool, arguments)
-    return writer.as_call(slot)
+            decided = yield from approved(writer, slot, tool, arguments)
+            if isinstance(decided, StatusChange):
+                return decided
+            may_begin, decision = decided
+            if not may_begin:
+                _finish(writer, slot, "error", denial_of(writer, decision), used=decision)
+                return None
+        yield from _execute(writer, slot, tool, arguments, decision)
+    return None
+
+
+def _execute(
+    writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any], decision: list[str]
+) -> Program[None]:
+    with Execution(writer, (slot.asked_seq, slot.site.id)) as execution:
+        fold = writer.recorder.fold
+        if fold.slot(slot.asked_seq, slot.site.id) not in fold.open_slots():
+            return  # another thread was faster
+        if (yield from _may_run(writer, slot, tool, arguments)):
+            if slot.intent is None:
+                _intend(writer, slot, tool, decision)
+            yield from _run(execution, writer, slot, tool, arguments)
 
 
 def refuse_call(writer: SessionWriter, call: Call, why: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, Literal
 
+from relight.errors import UsageError
 from relight.journal.conversation.model_replies import CUT_OFF, is_cut_off
-from relight.sessions.calls.effects import refuse_call, run_tool
+from relight.sessions.calls.effects import refuse_call, try_tool
 from relight.sessions.calls.tools import Tool
-from relight.sessions.coroutines import Program
+from relight.sessions.coroutines import Outcomes, Program, Together
 from relight.values.call import Call
 from relight.values.status import StatusChange
 
@@ -16,19 +18,60 @@ if TYPE_CHECKING:
     from relight.sessions.session_writer import SessionWriter
 
 
+PARALLEL: Final = 8
+"""calls of one reply that run at a time, unless the program says otherwise"""
+
+
 def run_open_calls(
-    writer: SessionWriter, calls: Sequence[Call], box: Mapping[str, Tool], in_doubt: Literal["tell", "wait"]
+    writer: SessionWriter,
+    calls: Sequence[Call],
+    box: Mapping[str, Tool],
+    in_doubt: Literal["tell", "wait"],
+    parallel: int = PARALLEL,
 ) -> Program[None]:
-    """Run these calls to their ends. With `in_doubt="wait"` a person decides about those that may have happened."""
+    """Run these calls to their ends, up to `parallel` at a time, each with its own intent and outcome.
+
+    They begin in the order requested, and their results are in that order, whichever ends first. One that raises (a
+    lost lease, a bug of the program) does not stop those that have begun; the first error is raised when they have
+    ended. A call that a person has to approve is asked about when the others have ended. With `in_doubt="wait"` a
+    person decides about calls that may have happened.
+    """
     doubtful = [call for call in calls if call.in_doubt and call.effect == "once"]
     if doubtful and in_doubt == "wait":
         names = ", ".join(f"{call.name} ({call.id})" for call in doubtful)
         change = StatusChange(status="waiting", reason=f"in doubt: {names}")
         cure = f"relight settle {writer.name} {doubtful[0].id} --result TEXT | --retry"
         raise writer.wait(change, question=f"did {names} take effect?", cure=cure)
-    seq, stop = writer.recorder.fold.stop or (0, None)
-    for call in calls:
-        if call.asked_seq == seq and call.intent_seq is None and is_cut_off(stop):
-            refuse_call(writer, call, f"{CUT_OFF} ({stop})")
+    questions: list[StatusChange | None] = []
+    for is_alone, group in groupby(_not_cut_off(writer, calls), key=lambda call: _runs_alone(box, call)):
+        programs = [try_tool(writer, call, box) for call in group]
+        if is_alone or parallel == 1 or len(programs) == 1:  # in the caller's own thread
+            for program in programs:
+                questions.append((yield from program))
         else:
-            yield from run_tool(writer, call, box)
+            outcomes: list[Outcomes] = yield Together(programs, parallel)
+            questions += [outcome() for outcome in outcomes]
+    question = next((one for one in questions if one is not None), None)
+    if question is not None:
+        raise writer.wait(question)
+
+
+def check_parallel(parallel: int) -> int:
+    """The number of calls at a time, if it is one."""
+    if type(parallel) is not int or parallel < 1:
+        raise UsageError(f"parallel is the number of calls that run at a time, 1 or more, not {parallel!a}")
+    return parallel
+
+
+def _runs_alone(box: Mapping[str, Tool], call: Call) -> bool:
+    tool = box.get(call.name)
+    return tool is not None and tool.alone
+
+
+def _not_cut_off(writer: SessionWriter, calls: Sequence[Call]) -> list[Call]:
+    """The calls that may run; those of a reply that was cut off are closed, because their arguments may be too."""
+    seq, stop = writer.recorder.fold.stop or (0, None)
+    cut_off = [call for call in calls if call.asked_seq == seq and call.intent_seq is None and is_cut_off(stop)]
+    for call in cut_off:
+        refuse_call(writer, call, f"{CUT_OFF} ({stop})")
+    return [call for call in calls if call not in cut_off]

@@ -1,4 +1,4 @@
-"""Questions of a program to a person: `s.ask`, and approval of tool calls.
+"""Questions of a program to a person: `s.ask`.
 
     commit `waiting` with the question  ->  the block is left  ->  a person answers, in a commit of their own
     ->  the program is opened again and asks the same  ->  the answer is returned, and used up by the next step
@@ -12,22 +12,17 @@ that an old yes never approves a new question.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from relight.errors import UsageError
 from relight.journal.codec import isolated
 from relight.journal.conversation.dialogue import ONE_ASKING
-from relight.journal.effects.approvals import approval_slot, question_of
-from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
-from relight.sessions.coroutines import Execute, Program
 from relight.values.status import Asking, StatusChange
 from relight.values.step import Changes
 
 if TYPE_CHECKING:
-    from relight.sessions.calls.tools import Tool
     from relight.sessions.session_writer import SessionWriter
 
 _MAX_TIMEOUT_SECONDS: Final = 1e9
@@ -118,38 +113,3 @@ def _give_up(writer: SessionWriter, slot: str, question: str, default: Any) -> A
     note = {"answered": "by its default: no answer in time"}
     writer.record("mark", Changes(answer=[question, default, slot], note=note))
     return default if slot.startswith("key:") else _mark_used(writer, slot, default)
-
-
-def approved(
-    writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]
-) -> Program[tuple[bool, list[str]]]:
-    """Whether a call may begin, and the decision to mark as used if it does or is refused.
-
-    An existing decision counts before the tool's predicate is called, so a denial holds whatever the predicate says
-    later. Raises Waiting if a person has to decide; nothing has begun then.
-    """
-    decision_key = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
-    answer = writer.recorder.fold.answered.get(decision_key)
-    if answer is not None:
-        return answer == "allow", [decision_key]
-    if not (yield from _wants_approval(tool, arguments, slot.key)):
-        return True, []
-    question = question_of(slot.site.id, slot.site.name, arguments)
-    asking = Asking(kind="approval", key=decision_key)
-    change = StatusChange(status="waiting", reason="asks", question=question, asking=asking)
-    raise writer.wait(change)
-
-
-def denial_of(writer: SessionWriter, decision: Sequence[str]) -> str:
-    """The result the model gets for a call that a person denied."""
-    reasons = [writer.recorder.fold.reasons[one] for one in decision if one in writer.recorder.fold.reasons]
-    return f"not run: a person denied it{': ' + reasons[0] if reasons else ''}"
-
-
-def _wants_approval(tool: Tool, arguments: dict[str, Any], key: str) -> Program[bool]:
-    if not callable(tool.approve):
-        return tool.approve
-    try:
-        return bool((yield Execute(tool.approve, partial(tool.ask_approval, arguments, key))))
-    except Exception:
-        return True  # fail safe: if the predicate fails, a person decides

@@ -29,6 +29,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     approve: bool | Callable[..., Any] = False
     """whether a call waits for a person before it begins; a predicate is called with the same arguments"""
 
+    alone: bool = False
+    """never runs beside other calls of a reply"""
+
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
         """Run it. A function with a parameter `idempotency_key` gets the key of the effect."""
         return _invoke(self.run, arguments, key)
@@ -93,6 +96,7 @@ def tool(
     name: str | None = None,
     probe: Callable[..., Any] | None = None,
     approve: bool | Callable[..., Any] = False,
+    alone: bool = False,
 ) -> Callable[[_F], _F]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -102,11 +106,13 @@ def tool(
     name: str | None = None,
     probe: Callable[..., Any] | None = None,
     approve: bool | Callable[..., Any] = False,
+    alone: bool = False,
 ) -> Any:
     """Declare a function as a tool. Without an effect it is `once`: never run again on its own.
 
     `approve`: a call waits for a person before it begins (`relight approve`, the dashboard, HTTP); always, or if the
     predicate returns true for its arguments. A decision is for one call with exactly its arguments, and is used once.
+    `alone`: never runs beside other calls of the same reply, and runs in the caller's own thread.
     """
     if effect not in EFFECTS:
         raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
@@ -116,7 +122,9 @@ def tool(
         raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!a}")
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
-        declared = Tool(name=name or target.__name__, run=target, effect=effect, probe=probe, approve=approve)
+        declared = Tool(
+            name=name or target.__name__, run=target, effect=effect, probe=probe, approve=approve, alone=alone
+        )
         setattr(target, _MARK, declared)
         return target
 
