@@ -17,10 +17,10 @@ import pytest
 import relight
 from relight.library.facade import Relight
 from relight.ports import faults
+from relight.testing.conversation import lint
 from relight.values.call import OUTCOME_UNKNOWN
 from tests.support.child_processes import ForkServer, lines_of
 from tests.support.figures import Figure
-from tests.support.normalise import lint
 from tests.support.programs.agent import CALLS, TURNS
 
 pytestmark = pytest.mark.crash

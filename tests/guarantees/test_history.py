@@ -15,8 +15,8 @@ import pytest
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.sessions.session import Session
+from relight.testing.conversation import lint
 from tests.support.figures import Figure
-from tests.support.normalise import lint
 from tests.support.simulation import Simulation
 from tests.unit.journal.conversations import FORMAT_NAMES, Messages, call_ids, random_conversation, results_of
 

@@ -21,10 +21,11 @@ from relight.journal.chain import unseal_head, unseal_identity
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_open, encode_changes
 from relight.journal.fold import Fold
 from relight.journal.formats.registry import formats
+from relight.testing.conversation import lint
 from relight.values.call import Intent, Outcome
 from relight.values.status import StatusChange
 from relight.values.step import Carried, Changes, Step
-from tests.support.normalise import lint, normalise
+from tests.support.normalise import normalise
 from tests.support.processes import peak_megabytes
 
 FORBIDDEN = ("exec", "compile", "import", "socket", "subprocess", "os.system", "os.exec", "os.posix_spawn", "os.fork",

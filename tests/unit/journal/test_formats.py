@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from relight.journal.formats.format import CallSite, ToolResult
 from relight.journal.formats.registry import by_name, detect, formats
+from relight.testing.conversation import lint
 from relight.values.call import NOT_RUN, OUTCOME_UNKNOWN
 from relight.values.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text, op_of
-from tests.support.normalise import lint, normalise, open_calls
+from tests.support.normalise import normalise, open_calls
 from tests.unit.journal.conversations import (
     FORMAT_NAMES,
     Messages,

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from relight.journal.formats.format import ToolResult
 from relight.journal.formats.registry import by_name, detect
-from tests.support.normalise import OUTCOME_UNKNOWN, lint, normalise, open_calls
+from relight.testing.conversation import lint
+from relight.values.call import OUTCOME_UNKNOWN
+from tests.support.normalise import normalise, open_calls
 from tests.unit.journal.conversations import (
     FORMAT_NAMES,
     Messages,

@@ -9,8 +9,8 @@ import pytest
 import relight
 from relight.errors import InDoubt, InvalidMessage, NotFound, ToolsChanged, UsageError
 from relight.sessions.session import Session
+from relight.testing.conversation import lint
 from relight.values.call import OUTCOME_UNKNOWN
-from tests.support.normalise import lint
 from tests.support.simulation import Simulation
 
 

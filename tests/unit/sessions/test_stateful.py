@@ -29,8 +29,8 @@ from hypothesis.stateful import (
 
 from relight.errors import InDoubt
 from relight.sessions.session import Session
+from relight.testing.conversation import lint
 from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
-from tests.support.normalise import lint
 from tests.support.simulation import Simulation
 
 WORDS = st.sampled_from(["go", "on", "", "☃", "\ud800", "x" * 300])
