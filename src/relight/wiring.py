@@ -47,6 +47,7 @@ KNOWN: Final = (
     "memory:",
 )
 _SESSION: Final = re.compile(r"[0-9a-f]{32}")
+_MAX_NEIGHBOURS: Final = 5
 _POSTGRES: Final = ("postgresql", "postgres")
 _REDIS: Final = ("redis", "rediss", "unix")
 _OURS: Final = ("RELIGHT_STORE", "RELIGHT_OWNER", "RELIGHT_TOKEN", "RELIGHT_BLOBS")
@@ -299,6 +300,24 @@ def sqlite_path(address: str) -> Path:
     if scheme != "sqlite" or not rest.startswith("/") or len(rest) < 2:
         raise UnknownStore(address, known=KNOWN)
     return Path(unquote(rest[1:]))
+
+
+def refuse_missing(url: str | None) -> None:
+    """StoreUnavailable if an SQLite store was named, by `url` or by RELIGHT_STORE, and its file does not exist."""
+    configuration.apply(os.environ)
+    address = url or os.environ.get("RELIGHT_STORE")
+    if not address or address == "memory:" or address.partition("://")[0] in (*_POSTGRES, *_REDIS):
+        return
+    path = sqlite_path(address)
+    if path.exists():
+        return
+    others = sorted(one.name for one in path.parent.glob("*.db"))[:_MAX_NEIGHBOURS]
+    named = "by --store" if url else "by RELIGHT_STORE"
+    raise StoreUnavailable(
+        f"there is no store at {path}, which is named {named}",
+        evidence=[f"in that directory: {', '.join(others)}"] if others else (),
+        hints=["check the path", "`relight run`, or a program's first session, creates the store"],
+    )
 
 
 def _tree_workspaces(store: Store) -> Workspaces:

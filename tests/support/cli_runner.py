@@ -145,7 +145,7 @@ class _DeskDoor(CliContext):
         super().__init__()
         self._desk = runner
 
-    def opened(self, *, create: bool = False) -> AbstractContextManager[Relight]:
+    def opened(self, *, create: bool = False, may_be_missing: bool = False) -> AbstractContextManager[Relight]:
         return self._desk.opened(create=create)
 
     def now(self) -> datetime:

@@ -33,7 +33,7 @@ from relight.journal.codec import decode_changes
 from relight.journal.files.capture_moments import check_moments
 from relight.journal.lineage import named_by
 from relight.values.checkpoint import LATEST_US
-from relight.values.ref import check_label, check_name, is_session_id
+from relight.values.ref import check_label, check_name, check_session_name, is_session_id
 from relight.values.session import GENESIS, Head, Identity
 from relight.values.step import Step
 
@@ -116,7 +116,7 @@ def _begun(manifest: object) -> CheckedBundle:
         raise BundleInvalid("it contains no session")
     try:
         for names in (manifest.roots, manifest.attachments):
-            if len({check_name(name) for name in names}) != len(names):
+            if len({check_name(name, "name") for name in names}) != len(names):
                 raise BundleInvalid("duplicate name")
         return CheckedBundle(manifest=manifest, parts=_parts(manifest), labels=[], snapshots={})
     except (InvalidName, UsageError) as error:
@@ -135,7 +135,7 @@ def _parts(manifest: Manifest) -> list[Part]:
         if parent is not None and older is not None and not 1 <= parent.seq <= older.head.seq:
             raise BundleInvalid("a fork of a missing step")
         if identity.name is not None:
-            check_name(identity.name)
+            check_session_name(identity.name)
         check_moments(identity.snapshot)
         if not set(identity.workspace) <= set(manifest.roots) or head.session != identity.id or head.lease is not None:
             raise BundleInvalid("identity and head of a session contradict each other")

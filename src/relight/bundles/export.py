@@ -83,7 +83,7 @@ def export_to(
     attachments: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Exported:
     """Write the bundle of a session to a new file."""
-    given = {check_name(name): Path(attached) for name, attached in (attachments or {}).items()}
+    given = {check_name(name, "attachment name"): Path(attached) for name, attached in (attachments or {}).items()}
     _check(found, key, given)
     partial = f"{path}.partial-{context.entropy.session_id()[:8]}"
     # Only to refuse before the work; the link below is what guarantees that nothing is replaced.
@@ -143,7 +143,7 @@ class _Export:
 
     def write(self, file: BinaryIO, key: bytes | None, attachments: Mapping[str, Path]) -> Exported:
         for root in self._roots:
-            check_name(root)
+            check_name(root, "name of a root")
         for part in self._parts:
             self._sizes[part.identity.id] = sum(len(step.body) for step in self._steps(part))
         found, self.changed = self.changed, 0

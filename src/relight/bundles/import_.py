@@ -24,7 +24,7 @@ from relight.sessions import names as naming
 from relight.sessions.context import Context
 from relight.sessions.opening import IMPORTED
 from relight.values.policy import RunPolicy
-from relight.values.ref import check_name
+from relight.values.ref import check_session_name
 from relight.values.session import Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step
@@ -62,7 +62,7 @@ def import_from(
     if key is not None and len(key) < KEY_MIN_BYTES:
         raise UsageError(f"a key of {len(key)} bytes; the minimum is {KEY_MIN_BYTES}")
     if name is not None:
-        check_name(name)
+        name = check_session_name(name)
     with _opened(path) as file:
         try:
             return _Import(context, file, path, name, workspace, key).run()

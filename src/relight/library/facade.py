@@ -512,7 +512,7 @@ class Relight(Queueing):
 
     def label(self, ref: str, label: str) -> str:
         """Label a checkpoint (the head if the ref names a session); returns its id. The newest use of a label wins."""
-        check_label(label)
+        label = check_label(label)
         found = resolve(self._context.store, ref)
         seq = found.seq if found.seq is not None else found.whole_head().head
         if seq < 1:

@@ -14,7 +14,7 @@ import msgspec
 from relight.errors import Conflict
 from relight.ports.store import Query, Record, Store
 from relight.sessions.context import Context
-from relight.values.ref import check_name, is_session_id
+from relight.values.ref import check_session_name, is_session_id
 
 _MAX_SCANNED: Final = 100
 """archived sessions searched for a former name, newest first"""
@@ -42,7 +42,7 @@ def is_free(context: Context, name: str) -> bool:
 
 def check_free(context: Context, name: str | None, *hints: str) -> None:
     """Conflict if an unarchived session has this name."""
-    if name is not None and not is_free(context, check_name(name)):
+    if name is not None and not is_free(context, check_session_name(name)):
         raise Conflict(f"{name}: the name is taken", hints=[*hints, "choose another name"])
 
 

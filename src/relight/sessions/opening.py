@@ -25,7 +25,7 @@ from relight.sessions.context import Context
 from relight.sessions.names import find_exactly, find_former
 from relight.values.checkpoint import at
 from relight.values.policy import RunPolicy
-from relight.values.ref import OPENING_PREFIX_MIN, check_name
+from relight.values.ref import OPENING_PREFIX_MIN, check_session_name, composed
 from relight.values.session import Head, Identity
 from relight.values.status import Status, StatusChange
 from relight.values.step import Changes, Claim
@@ -50,7 +50,7 @@ def evidence_of(context: Context, head: Head) -> Evidence:
 def find_existing(context: Context, name: str) -> Found | None:
     """The session with this id or name, else one whose id begins so (at least 8 characters; Ambiguous if several do),
     else the archived session that last had the name."""
-    store = context.store
+    store, name = context.store, composed(name)
     record = find_exactly(store, name) or by_prefix(store, name, least=OPENING_PREFIX_MIN) or find_former(store, name)
     return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
 
@@ -74,11 +74,9 @@ def create(
 
 def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) -> Identity:
     """A new identity from checked fields; `name` is checked, None stays None."""
-    if name is not None:
-        check_name(name)
     return Identity(
         id=context.entropy.session_id(),
-        name=name,
+        name=check_session_name(name) if name is not None else None,
         created_us=context.clock.now_us(),
         spawned_by=context.inherited.get("parent"),
         **fields,

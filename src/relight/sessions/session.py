@@ -162,7 +162,7 @@ class Session:
     def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a checkpoint, optionally with a label to return to."""
         if label is not None:
-            check_label(label)
+            label = check_label(label)
         self._writer.refuse_in_step("checkpoint")
         return self._writer.record("mark", Changes(), label=label, asked=True)
 
@@ -179,7 +179,7 @@ class Session:
     def step(self, label: str | None = None) -> StepBlock:
         """A block whose appends and state changes become one step, or none if it raises."""
         if label is not None:
-            check_label(label)
+            label = check_label(label)
         return StepBlock(self._writer, label)
 
     def partial(self, value: Any) -> Checkpoint | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.cli.app.group import VERBS
+from relight.cli.app.group import GROUPS, VERBS
 from tests.support.calls import call, send_mail
 from tests.support.shell import Shell, eventually, logical_dump
 
@@ -68,7 +68,30 @@ def test_looking_does_not_even_make_the_store(shell: Shell) -> None:
     for words in ([], ["list"], ["doctor"], ["verify"], ["show", "x"], ["archive", "x"]):
         shell.run(*words)
     assert not shell.store.exists()
-    assert "No sessions yet" in shell.run("list").stderr
+    assert "No sessions yet" in shell.run("list", RELIGHT_STORE="", XDG_DATA_HOME=str(shell.store.parent)).stderr
+
+
+def test_a_mistyped_store_is_an_error_that_names_it_and_its_neighbours(shell: Shell, some: relight.Relight) -> None:
+    typo = shell.store.with_name("typo.db")
+    for given in ({"RELIGHT_STORE": str(typo)}, {"RELIGHT_STORE": f"sqlite:///{typo}"}):
+        done = shell.run("list", **given)
+        assert done.returncode == 5 and done.stdout == ""
+        assert f"there is no store at {typo}, which is named by RELIGHT_STORE" in done.stderr
+        assert f"in that directory: {shell.store.name}" in done.stderr
+    done = shell.run("--store", str(typo), "show", "x")
+    assert done.returncode == 5 and "named by --store" in done.stderr
+    assert shell.run("--store", str(typo), "doctor").returncode == 0
+    assert not typo.exists()
+    assert shell.run("--store", str(typo), "run", "--", "true").returncode == 0 and typo.exists()
+
+
+def test_help_groups_all_verbs_and_cuts_no_sentence_off(shell: Shell) -> None:
+    lines = shell.run("help", COLUMNS="80").stdout.splitlines()
+    for verb in VERBS:
+        [line] = [line for line in lines if line.startswith(f"  {verb} ")]
+        assert line.endswith(".") and not line.endswith(".."), line
+        assert len(line) <= 80
+    assert [line for line in lines if line.endswith(":")] == [*(f"{title}:" for title in GROUPS), "Options:"]
 
 
 def test_a_session_has_exactly_the_documented_keys(shell: Shell, some: relight.Relight) -> None:

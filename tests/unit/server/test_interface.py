@@ -319,3 +319,17 @@ def test_a_damaged_session_is_a_problem_and_no_fault(harness: ServerHarness, cli
         damaged.execute("UPDATE bodies SET data = zeroblob(length(data)) WHERE id = (SELECT max(id) FROM bodies)")
     answered = client.get("/api/sessions/port-to-uv/messages")
     assert 400 <= answered.status_code < 504 and Answer(answered).code.startswith("RL-")
+
+
+def test_a_name_in_any_script_works_in_addresses_answers_and_pages(harness: ServerHarness, client: TestClient) -> None:
+    for name in ("修复-登录", "عاجل", "می‌خواهم"):
+        with harness.rl.session(name) as s:
+            s.append({"role": "user", "content": "hi"})
+        assert client.get(f"/api/sessions/{name}").json()["name"] == name
+        assert client.post(f"/api/checkpoints/{name}@1/label", json={"label": "перед этим"}).status_code == 200
+        assert client.get(f"/api/checkpoints/{name}@перед этим").json()["seq"] == 1
+        forked = client.post(f"/api/sessions/{name}/fork", json={"name": f"{name}-2"})
+        assert forked.status_code == 201 and forked.json()["name"] == f"{name}-2", forked.text
+        with harness.client() as looking:
+            page = looking.get(f"/sessions/{name}")
+            assert page.status_code == 200 and name in page.text

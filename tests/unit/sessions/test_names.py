@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
-from relight.errors import Ambiguous, Conflict, NotResumable
+from relight.errors import Ambiguous, Conflict, InvalidName, NotResumable
 from relight.testing.clock import SeededEntropy
 from relight.values.session import Head, Identity
 from tests.support.simulation import Simulation
@@ -76,3 +78,56 @@ def test_an_id_from_elsewhere_never_stands_before_a_name(world: Simulation) -> N
         assert s.id == mine
     rl.drop("nightly")
     assert rl.get("nightly").id == "nightly"
+
+
+ANY_SCRIPT = ["修复-登录", "عاجل.٢", "הדפסה_1", "मरम्मत", "ремонт", "Zoë", "می‌خواهم", "ねこ.7"]
+
+
+def test_a_name_may_be_in_any_script_and_is_one_name_however_it_is_spelled(world: Simulation) -> None:
+    rl = world.start()
+    for name in ANY_SCRIPT:
+        known = write(rl, name, "1")
+        spelled = unicodedata.normalize("NFD", name)
+        with rl.session(spelled) as s:
+            assert (s.id, s.name) == (known, name)
+        assert rl.get(spelled).id == known
+    with pytest.raises(Conflict):
+        rl.fork("ремонт", name=unicodedata.normalize("NFD", "Zoë"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " a",
+        "a b",
+        "-a",
+        "a/б",
+        "a\u202eб",
+        "\u200bб",
+        "б\u200d",
+        "б\u2066",
+        "́б",
+        "é" + "́" * 5,
+        "б" * 101,
+        "б\n",
+        "😀",
+        "\ud800б",
+    ],
+)
+def test_a_name_that_cannot_be_read_or_typed_is_refused(world: Simulation, name: str) -> None:
+    rl = world.start()
+    with pytest.raises(InvalidName, match="not a valid session name"):
+        rl.session(name)
+    assert not list(rl.sessions())
+
+
+def test_a_label_may_be_several_words_of_any_script(world: Simulation) -> None:
+    rl = world.start()
+    write(rl, "job", "1", "2")
+    for label in ("before the move", "перед переездом", "引っ越し 前"):
+        rl.label("job@2", label)
+        assert rl.load(f"job@{unicodedata.normalize('NFD', label)}").seq == 2
+    for label in ("two  spaces", " lead", "trail ", "tab\tbed", "12"):
+        with pytest.raises(InvalidName):
+            rl.label("job@2", label)

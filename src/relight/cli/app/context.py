@@ -31,10 +31,13 @@ class CliContext:
     def console(self) -> Console:
         return Console(color=self.color, plain=self.plain)
 
-    def opened(self, *, create: bool = False) -> AbstractContextManager[Relight]:
-        """Open the store. One that does not exist is read as empty; it is created only with `create`."""
+    def opened(self, *, create: bool = False, may_be_missing: bool = False) -> AbstractContextManager[Relight]:
+        """Open the store; it is created only with `create`. The default store is read as empty where it does not exist;
+        one that was named is StoreUnavailable then, unless it `may_be_missing`: the path may be mistyped."""
         from relight import wiring
 
+        if not create and not may_be_missing:
+            wiring.refuse_missing(self.store)
         return wiring.open(self.store, create=create, ready=False)
 
     def now(self) -> datetime:

@@ -16,46 +16,60 @@ import click
 from relight import configuration
 from relight.cli.app.context import CliContext, common_options
 
-VERBS: Final[dict[str, str]] = {
-    "run": "running.run",
-    "list": "inspect.list:list_sessions",
-    "show": "inspect.show",
-    "tail": "inspect.tail",
-    "checkpoints": "inspect.checkpoints",
-    "can-resume": "running.can_resume",
-    "resume": "running.resume",
-    "fork": "going_back.fork",
-    "rewind": "going_back.rewind",
-    "restore": "going_back.restore",
-    "undo": "going_back.undo",
-    "diff": "inspect.diff",
-    "settle": "answering.settle",
-    "send": "answering.send",
-    "attach": "running.attach",
-    "approve": "answering.approve",
-    "deny": "answering.approve:deny",
-    "stop": "running.stop",
-    "adopt": "running.adopt",
-    "label": "inspect.label",
-    "archive": "maintenance.archive",
-    "clear": "maintenance.clear",
-    "rm": "maintenance.rm",
-    "sweep": "maintenance.sweep",
-    "worker": "fleet.worker",
-    "queue": "fleet.queue",
-    "verify": "maintenance.verify",
-    "doctor": "maintenance.doctor.doctor:doctor",
-    "migrate": "maintenance.migrate",
-    "serve": "maintenance.serve",
-    "token": "maintenance.token",
-    "export": "maintenance.export",
-    "import": "maintenance.import_:import_bundle",
-    "import-langgraph": "maintenance.import_langgraph",
-    "completion": "maintenance.completion",
-    "demo": "maintenance.demo",
-    "help": "app.help:explain",
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Run and steer": {
+        "run": "running.run",
+        "resume": "running.resume",
+        "fork": "going_back.fork",
+        "send": "answering.send",
+        "approve": "answering.approve",
+        "deny": "answering.approve:deny",
+        "stop": "running.stop",
+        "attach": "running.attach",
+    },
+    "Look": {
+        "list": "inspect.list:list_sessions",
+        "show": "inspect.show",
+        "tail": "inspect.tail",
+        "checkpoints": "inspect.checkpoints",
+        "can-resume": "running.can_resume",
+        "diff": "inspect.diff",
+    },
+    "Go back and decide": {
+        "rewind": "going_back.rewind",
+        "restore": "going_back.restore",
+        "undo": "going_back.undo",
+        "settle": "answering.settle",
+        "label": "inspect.label",
+    },
+    "Bring in and take out": {
+        "adopt": "running.adopt",
+        "export": "maintenance.export",
+        "import": "maintenance.import_:import_bundle",
+        "import-langgraph": "maintenance.import_langgraph",
+    },
+    "Fleet": {
+        "worker": "fleet.worker",
+        "queue": "fleet.queue",
+    },
+    "Care": {
+        "doctor": "maintenance.doctor.doctor:doctor",
+        "verify": "maintenance.verify",
+        "sweep": "maintenance.sweep",
+        "clear": "maintenance.clear",
+        "archive": "maintenance.archive",
+        "rm": "maintenance.rm",
+        "migrate": "maintenance.migrate",
+        "serve": "maintenance.serve",
+        "token": "maintenance.token",
+        "completion": "maintenance.completion",
+        "demo": "maintenance.demo",
+        "help": "app.help:explain",
+    },
 }
-"""verb to `module` or `module:function`; without a function it is named as the module"""
+"""verbs as `relight help` groups them, each with its `module` or `module:function`; without a function it is named as
+the module"""
+VERBS: Final = {name: found for verbs in GROUPS.values() for name, found in verbs.items()}
 
 _QUIET_CTRL_C: Final = 130
 _QUIET_PIPE: Final = 141
@@ -89,23 +103,28 @@ class Verbs(click.Group):
             raise error
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs with one line each, then the common options."""
-        formatter.write_text("Crash-proof AI agents: every step is saved; a killed agent continues where it stopped.")
+        """List the verbs by group, each with its first line whole, then the common options."""
+        formatter.write_text("Crash-proof AI agents: every step is saved; a killed agent resumes where it stopped.")
         formatter.write_paragraph()
-        rows = [(name, command.get_short_help_str(60)) for name, command in self._all(ctx)]
-        with formatter.section("Verbs"):
-            formatter.write_dl(rows)
+        longest = max(map(len, VERBS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(longest), _first_sentence(self.get_command(ctx, name))) for name in names]
+                )
         self.format_options(ctx, formatter)
         formatter.write_paragraph()
         formatter.write_text("Help on a verb: relight help VERB")
 
-    def _all(self, ctx: click.Context) -> list[tuple[str, click.Command]]:
-        commands = [(name, self.get_command(ctx, name)) for name in VERBS]
-        return [(name, command) for name, command in commands if command is not None]
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Only the options: click would list the verbs a second time."""
         click.Command.format_options(self, ctx, formatter)
+
+
+def _first_sentence(command: click.Command | None) -> str:
+    """Whole: click's own short help cuts a sentence off with dots."""
+    text = " ".join((command.help or "").split()) if command is not None else ""
+    return text.partition(". ")[0].rstrip(".") + "."
 
 
 def _unknown(word: str, ctx: click.Context) -> click.UsageError:

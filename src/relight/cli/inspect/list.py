@@ -266,13 +266,20 @@ def _strip_item(info: SessionInfo, now: datetime, style: Style) -> list[Span]:
     return [Span(f"{glyph} ", role), Span(name, "bold"), Span(f" {what}")]
 
 
+def _name_of(info: SessionInfo) -> Part:
+    """The name, with the id to type where not everybody's keyboard has the name's letters."""
+    if info.name is None:
+        return Span(short_id(info.id), "dim")
+    return Span(info.name if info.name.isascii() else f"{info.name} ({short_id(info.id)})", "bold")
+
+
 def _row(info: SessionInfo, now: datetime, style: Style, *, away: bool) -> list[Part]:
     mark = "!" if (info.attention is not None and info.attention.kind == "quiet") or info.in_doubt else ""
     directory = display_path(working_directory(info)) if away else ""
     text = now_text(info, now)
     return [
         status_word(info.status, mark=mark, unicode=style.unicode),
-        Span(info.name or short_id(info.id), "bold" if info.name else "dim"),
+        _name_of(info),
         f"{directory}  {text}" if directory and text else directory or text,
         Span(age(seconds_between(info.last_step_at, now)), "dim"),
         Span(age(seconds_between(info.saved_at, now)), "dim"),

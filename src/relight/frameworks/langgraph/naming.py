@@ -31,7 +31,7 @@ def names_for(thread_id: str) -> list[str]:
     """The session names that a thread may have, the readable one first."""
     derived = f"thread-{sha256(thread_id.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
     try:
-        return [check_name(thread_id), derived]
+        return [check_name(thread_id, "thread id"), derived]
     except InvalidName:
         return [derived]
 

@@ -211,7 +211,7 @@ def name_of(session_id: str) -> str:
 
 def _can_be_a_name(session_id: str) -> bool:
     try:
-        return _MADE.fullmatch(check_name(session_id)) is None
+        return _MADE.fullmatch(check_name(session_id, "session id")) is None
     except UsageError:
         return False
 

@@ -50,7 +50,7 @@ def doctor(cli: CliContext, service: bool, prices: bool, as_json: bool) -> int:
     """Check the store, the settings and this machine. Durability, size, captured files, retention, clock, workers."""
     console = cli.console
     if service:
-        with cli.opened() as rl:
+        with cli.opened(may_be_missing=True) as rl:
             lines = service_file(rl.store.url, this_platform(), os.environ, os.path.expanduser("~"))
             console.write([[line] for line in lines])
         return 0
@@ -64,7 +64,7 @@ def doctor(cli: CliContext, service: bool, prices: bool, as_json: bool) -> int:
         if behind:  # opening the store would migrate it, and a check must not write
             findings += [not_current(one) for one in behind]
             return _print(cli, findings + _system(), as_json=as_json)
-        with cli.opened() as rl:
+        with cli.opened(may_be_missing=True) as rl:
             findings += _store(rl, cli)
             findings += check_engine(rl, statuses)
             findings += _clock(rl, cli.now()) + check_skew(rl, SystemClock())
