@@ -14,8 +14,8 @@ import msgspec
 from relight.errors import Corrupt, NotFound, UsageError
 from relight.history.loading import Found, chain_of, load_forked, load_returned, step_at
 from relight.journal.conversation.last_reply import last_reply_line
+from relight.journal.effects.open_effects import open_effects
 from relight.journal.files.undo_log import HeadState, Move, end_note, head_state_of
-from relight.journal.fold import open_effects
 from relight.journal.status import derived_status
 from relight.operations import operator
 from relight.operations.operator import write_once

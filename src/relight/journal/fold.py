@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from relight.journal.conversation.dialogue import Dialogue
 from relight.journal.formats.format import CallSite, Format
 from relight.journal.formats.registry import detect, formats
-from relight.values.call import Asked, Call, Intent, OpenEffect, Outcome, Prior
+from relight.values.call import Asked, Call, Intent, Outcome, Prior
 from relight.values.checkpoint import at
 from relight.values.step import Carried, Changes, Step
 from relight.values.usage import Usage
@@ -147,6 +147,8 @@ class Fold(Dialogue):
         self.seq = 0
         self._provider = provider
         self._format: Format | None = None
+        self._plain: dict[str, Any] | None = None
+        """the newest message that fits every format: examined with its draft, and not again when it is applied"""
         self._slots: dict[tuple[int, str], Slot] = {}
         self._groups: list[_Group] = []
         """groups with an open call; the last one may still grow if a reply spans messages"""
@@ -175,7 +177,19 @@ class Fold(Dialogue):
 
     def format_with(self, messages: Iterable[dict[str, Any]]) -> Format:
         """The format after these messages: the first ones may be what shows it."""
-        return self._format or detect(messages, self._provider)
+        if self._format is not None:
+            return self._format
+        shown = (format for message in messages if (format := self._recognise(message)) is not None)
+        return next(shown, None) or detect((), self._provider)
+
+    def _recognise(self, message: dict[str, Any]) -> Format | None:
+        """The format that this message can only be of, if there is one."""
+        if message is self._plain:
+            return None
+        found = next((format for format in formats() if format.recognises(message)), None)
+        if found is None:
+            self._plain = message
+        return found
 
     def open_slots(self) -> list[Slot]:
         """Calls without a result, in the order they were requested."""
@@ -240,7 +254,7 @@ class Fold(Dialogue):
         turns = 0
         previous = self.messages[-1] if self.messages and not touched else None
         for message in changes.messages:
-            format = format or _recognised(message)
+            format = format or self._recognise(message)
             turns += _is_turn(format or self.format, previous, message)
             previous = message
         return messages + len(changes.messages), turns
@@ -266,9 +280,13 @@ class Fold(Dialogue):
         # Outcomes before messages: a reply in the same step closes the calls before it, and its own get new slots.
         for outcome in changes.outcomes:
             self._close(outcome, step)
-        turns = self.turns
+        turns, replied, words = self.turns, False, None
         for message in changes.messages:
-            self._add(message, step)
+            role = self._add(message, step)
+            if role == "assistant":
+                replied = True
+            elif role == "user":
+                words = message
         if changes.usage is not None:
             self._measure(changes.usage, step, replies=self.turns - turns)
         if changes.carried is not None:
@@ -283,7 +301,7 @@ class Fold(Dialogue):
             self.tools = changes.tools
         if changes.partial:
             self.partials = [*self.partials, *changes.partial][-MAX_PARTIALS:]
-        self._apply_dialogue(step, changes, self.format)
+        self._apply_dialogue(step, changes, replied=replied, words=words)
         if changes.status is not None:
             self.result = changes.status.result
         self.seq = step.seq
@@ -336,20 +354,25 @@ class Fold(Dialogue):
         slot.asked_seq, slot.session = asked_seq, session
         self._slots[asked_seq, slot.site.id] = slot
 
-    def _add(self, message: dict[str, Any], step: Step) -> None:
+    def _add(self, message: dict[str, Any], step: Step) -> Literal["assistant", "user", ""]:
+        """Add a message. Returns who said it; empty for results of tools, and for anything else."""
         if self._format is None:
-            self._format = _recognised(message)
+            self._format = self._recognise(message)
         format = self.format
-        assistant = format.is_assistant(message)
-        if assistant:
+        if format.is_assistant(message):
             if not (format.spans and self.messages and format.is_assistant(self.messages[-1])):
                 self.turns += 1
             self._ask(format, message, step)
+            self.messages.append(message)
+            if self._groups and self._groups[-1].start == len(self.messages) - 1:
+                self._groups[-1].start += 1
+            return "assistant"
         self.messages.append(message)
-        if assistant and self._groups and self._groups[-1].start == len(self.messages) - 1:
-            self._groups[-1].start += 1
-        elif self._groups and not assistant:
-            self._answer(format, message, step)
+        answered = format.answers(message)
+        if answered:
+            self._answer(answered, message, step)
+            return ""
+        return "user" if message.get("role") == "user" else ""
 
     def _ask(self, format: Format, message: dict[str, Any], step: Step) -> None:
         sites = format.calls(message)
@@ -374,10 +397,10 @@ class Fold(Dialogue):
         ids = [call_id for message in messages for call_id in self.format.answers(message)]
         return [slot for slot in self.open_slots() if slot.site.id in ids]
 
-    def _answer(self, format: Format, message: dict[str, Any], step: Step) -> None:
+    def _answer(self, call_ids: Iterable[str], message: dict[str, Any], step: Step) -> None:
         """A message of the caller with results. If others of the group are recorded already, they form one run."""
         touched = None
-        for call_id in format.answers(message):
+        for call_id in call_ids:
             for group in self._groups:
                 slot = group.open_slot(call_id)
                 if slot is not None:
@@ -555,40 +578,6 @@ def _asked(slot: Slot) -> Asked:
         generation=slot.generation,
         prior=slot.prior,
     )
-
-
-def open_effects(fold: Fold, step_seq: int, at_us: int) -> tuple[OpenEffect, ...]:
-    """Started effects without an outcome, as a head records them."""
-    begun = [_begun(slot) for slot in fold.open_slots() if slot.in_doubt]
-    begun += [
-        (effect.intent, effect.intent_seq, effect.started_us)
-        for effect in (*fold.once.values(), *fold.hooked.values())
-        if effect.outcome is None
-    ]
-    return tuple(
-        OpenEffect(
-            id=intent.id,
-            name=intent.name,
-            effect=intent.effect,
-            asked_seq=intent.asked_seq,
-            intent_seq=seq if seq is not None else step_seq,
-            started_us=us if us is not None else at_us,
-        )
-        for intent, seq, us in begun
-        if intent is not None
-    )
-
-
-def _begun(slot: Slot) -> tuple[Intent | None, int | None, int | None]:
-    prior = slot.prior
-    if slot.intent is not None or prior is None or prior.effect is None:
-        return slot.intent, slot.intent_seq, slot.started_us
-    intent = Intent(id=slot.site.id, name=slot.site.name, effect=prior.effect, asked_seq=slot.asked_seq)
-    return intent, prior.intent_seq, prior.started_us
-
-
-def _recognised(message: dict[str, Any]) -> Format | None:
-    return next((format for format in formats() if format.recognises(message)), None)
 
 
 def _is_turn(format: Format, previous: dict[str, Any] | None, message: dict[str, Any]) -> bool:

@@ -287,7 +287,7 @@ def checkpoint_of(committed: Committed, model: str | None, snapshots: Mapping[st
         turns=step.turns,
         message_count=step.message_count,
         model=model,
-        snapshot=public_snapshot(snapshots or {}),
+        snapshot=public_snapshot(snapshots) if snapshots else None,
         size_bytes=len(step.body),
         version=VERSION,
     )

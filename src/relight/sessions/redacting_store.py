@@ -62,6 +62,8 @@ class RecordedStore:
 
     def __init__(self, store: Store, redactor: Callable[[], Redactor]) -> None:
         self._store, self._redactor = store, redactor
+        self.commit = store.commit
+        """drafts are redacted already; bound here, because `__getattr__` would be a detour for every step"""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from relight.journal.fold import open_effects
+from relight.journal.effects.open_effects import open_effects
 from relight.sessions.recorder import Recorder
 from relight.values.session import Head
 from relight.values.step import Changes, Step, View

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError, Waiting
-from relight.files.capture import Files, commit_with_files
+from relight.files.capture import Files
 from relight.journal.codec import isolated
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
@@ -110,7 +110,9 @@ class SessionWriter:
         messages = [isolated(a_message(one)) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
-        spent = limits.priced(self.context, spent_of(usage), self.recorder.identity.model)
+        spent = None
+        if usage is not None:
+            spent = limits.priced(self.context, spent_of(usage), self.recorder.identity.model)
         batch = self.batch.get()
         if batch is not None:
             batch.messages += messages
@@ -153,14 +155,18 @@ class SessionWriter:
             whole = self._with_pending(changes, pending) if pending is not None or recorder.fold.has_open else changes
             if used:
                 whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
-            how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes, "asked": asked}
-            is_reply = self.files is not None and any(map(recorder.fold.format.is_assistant, whole.messages))
-            checkpoint = commit_with_files(self.files, recorder, kind, whole, is_reply=is_reply, **how)
+            how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes}
+            if self.files is None:
+                checkpoint = recorder.commit(kind, whole, **how)
+            else:
+                is_reply = any(map(recorder.fold.format.is_assistant, whole.messages))
+                checkpoint = self.files.commit(recorder, kind, whole, is_reply=is_reply, asked=asked, **how)
             if pending is not None:
                 self.state.taken(pending)
             # Another thread may have been given an answer during the commit; only what this step recorded as used is
             # dropped.
-            self.used_answers = [key for key in self.used_answers if key not in used]
+            if used:
+                self.used_answers = [key for key in self.used_answers if key not in used]
             return checkpoint
 
     def _with_pending(self, changes: Changes, pending: Changes | None) -> Changes:

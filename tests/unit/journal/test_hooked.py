@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from relight.journal.conversation.loop_detector import repeated
-from relight.journal.fold import _TRIAL, Fold, open_effects
+from relight.journal.effects.open_effects import open_effects
+from relight.journal.fold import _TRIAL, Fold
 from relight.values.call import Intent, Outcome
 from relight.values.step import Changes
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from relight.journal.effects.approvals import QUESTION
-from relight.journal.formats.format import Format
 from relight.values.status import StatusChange
 from relight.values.step import Carried, Changes, Step
 
@@ -46,9 +45,10 @@ class Dialogue:
         self.was_reset = False
         """whether earlier messages exist that are not visible"""
 
-    def _apply_dialogue(self, step: Step, changes: Changes, format: Format) -> None:
+    def _apply_dialogue(self, step: Step, changes: Changes, *, replied: bool, words: dict[str, Any] | None) -> None:
+        """Add a step. `replied`: a reply is among its messages; `words`: the last user message among them."""
         if changes.messages and step.kind != "reset":
-            self._apply_messages(step, changes, format)
+            self._apply_messages(step, changes, replied=replied, words=words)
         if changes.answer:
             self._file(list(changes.answer))
         if changes.answer or self.answers:  # else no prompt waits
@@ -59,21 +59,20 @@ class Dialogue:
         if changes.status is not None and changes.status.asking is not None:
             self.asking = changes.status
 
-    def _apply_messages(self, step: Step, changes: Changes, format: Format) -> None:
+    def _apply_messages(self, step: Step, changes: Changes, *, replied: bool, words: dict[str, Any] | None) -> None:
         """A user message ends what was asked before it; a reply may come with its stop reason."""
-        if any(map(format.is_assistant, changes.messages)):
+        if replied:
             self.stop = (step.seq, changes.stop) if changes.stop is not None else None
         if self.answers:  # 0.1.0 did not record use: its answers to questions count until the next message
             self.answers = {asked: one for asked, one in self.answers.items() if _is_decision(asked)}
-        words = [one for one in changes.messages if one.get("role") == "user" and not format.answers(one)]
-        if not words:
+        if words is None:
             return
-        self.last_user_message, self.asking = words[-1], None
+        self.last_user_message, self.asking = words, None
         # An unused answer lapses with the next user message: an old yes must not approve a new question.
         if self.answered:
             self.answered = {key: one for key, one in self.answered.items() if not key.startswith(ONE_ASKING)}
         if changes.prompt is not None:
-            self.prompt = words[-1]
+            self.prompt = words
             self.prompts |= {changes.prompt} - {""}
 
     def _apply_delivery(self, step: Step, changes: Changes) -> None:

@@ -71,13 +71,22 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
 }
 
 
+def _redactable(kinds: Mapping[str, Kind], *, data: bool) -> tuple[tuple[str, Kind], ...]:
+    skipped = ("plain", "name") if data else ("plain", "name", "data")
+    return tuple((field, kind) for field, kind in kinds.items() if kind not in skipped)
+
+
+_REDACTABLE: Final = {
+    (record, data): _redactable(kinds, data=data) for record, kinds in DECLARED.items() for data in (False, True)
+}
+"""fields to look at, by type and whether the program's own data is redacted; decided once, not for each step"""
+
+
 def redacted(record: _T, redactor: Callable[[], Redactor], *, data: bool = False) -> _T:
     """The value as it may be written; the same object if there is nothing to hide. `data`: the program's own data
     too."""
     changed: dict[str, Any] = {}
-    for field, kind in DECLARED[type(record)].items():
-        if kind in ("plain", "name") or (kind == "data" and not data):
-            continue
+    for field, kind in _REDACTABLE[type(record), data]:
         value = getattr(record, field)
         if not value:
             continue

@@ -67,7 +67,7 @@ class Journal:
         """Plan one step. A refusal raises before anything is written, so that it leaves nothing behind."""
         sid, head = self.read_head(cursor, session)
         committed = plan_commit(head, draft, at_us=at_us, now=now)
-        slots = queues.planned_slots(cursor, head, draft, now, self.holder)
+        slots = queues.planned_slots(cursor, head, draft, now, self.holder) if draft.claim is not None else None
         step = committed.step
         body_id = self._body_id(cursor) + len(self._bodies)
         row = step_row(sid, step, body_id)
@@ -80,7 +80,8 @@ class Journal:
         self._heads[sid] = self._moved_heads[sid] = committed.head
         if slots is not None:
             cursor.execute(SQL["put_record"], slots)
-        queues.move(cursor, sid, head, committed.head)
+        if head.queue_position is not None or committed.head.queue_position is not None:
+            queues.move(cursor, sid, head, committed.head)
         if committed.head.status != head.status:
             cursor.execute(SQL["set_status"], (committed.head.status, sid))
         if draft.label is not None:

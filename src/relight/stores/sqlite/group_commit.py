@@ -178,8 +178,10 @@ class WriterQueue:
         # round either wakes a successor, or frees the lock with an empty queue, or retries because the queue changed.
         while True:
             try:
-                successor = self._waiting[0]
-            except IndexError:
+                successor = self._waiting[0] if self._waiting else None
+            except IndexError:  # the last one has abandoned the queue
+                successor = None
+            if successor is None:
                 self.wake_served()
                 # Check the queue again after freeing the lock: a thread that appended itself in between has tried to
                 # acquire before we freed it, and sleeps.
