@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from relight.library.facade import Loaded, Relight
     from relight.sessions.calls.tools import tool
     from relight.sessions.inputs import Reply
-    from relight.sessions.loop import loop
     from relight.sessions.session import Session
     from relight.values.call import Call
     from relight.values.checkpoint import Checkpoint
@@ -41,7 +40,6 @@ __all__ = [
     "Waiting",
     "aio",
     "errors",
-    "loop",
     "open",
     "tool",
 ]
@@ -61,7 +59,6 @@ _MODULES = {
     "SessionInfo": "relight.values.info",
     "Usage": "relight.values.usage",
     "Waiting": "relight.errors",
-    "loop": "relight.sessions.loop",
     "open": "relight.wiring",
     "tool": "relight.sessions.calls.tools",
 }

@@ -6,7 +6,7 @@ plain functions run in threads (event_loop.py), so nothing here blocks the loop.
     async with relight.aio.open() as rl:
         async with await rl.session("fix-login") as s:
             await s.append({"role": "user", "content": "..."})
-            await relight.aio.loop(s, model=my_async_model, tools=[my_async_tool])
+            await s.run(my_async_model, tools=[my_async_tool])
 
 Cancelling, and `asyncio.timeout`, cancel the coroutine and await its end. A tool that is a plain function cannot be
 stopped: the caller continues, and the session keeps its lease until the tool has ended and its outcome is recorded.
@@ -19,7 +19,7 @@ import asyncio
 import functools
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -29,10 +29,11 @@ from relight.history.loading import resolve
 from relight.library.facade import Relight
 from relight.sessions.calls import effects
 from relight.sessions.calls.tools import Tools, toolbox
-from relight.sessions.loop import loop_program
-from relight.sessions.session import Session, StepBlock, writer_of
+from relight.sessions.session import BatchBlock, Session, writer_of
+from relight.sessions.turns.loop import OpenCall, Turn, TurnReply, run_program
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
+from relight.values.policy import Retry
 from relight.values.status import Status
 from relight.values.usage import Usage
 from relight.wiring import open as _open
@@ -40,6 +41,7 @@ from relight.wiring import open as _open
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _END: Final = object()
+_RETRY: Final = Retry()
 
 
 def _unwrapped(value: Any) -> Any:
@@ -139,6 +141,7 @@ class AsyncSession(_Awaited):
     append = _quick(Session.append)
     checkpoint = _quick(Session.checkpoint)
     partial = _quick(Session.partial)
+    prompt = _quick(Session.prompt)
     replace = _quick(Session.replace)
     settle = _quick(Session.settle)
     ask = _quick(Session.ask)
@@ -202,9 +205,22 @@ class AsyncSession(_Awaited):
         """Run a side effect at most once in the life of this session; later calls return the recorded result."""
         return await awaited(effects.once(writer_of(self._session), key, function), self._abandoned)
 
-    def step(self, label: str | None = None) -> AsyncStep:
-        """`async with s.step("label"):` commits everything inside as one step."""
-        return AsyncStep(self._session.step(label))
+    async def run(self, model: Callable[..., Any], *, retry: Retry = _RETRY, **options: Any) -> Any:
+        """Ask the model and run its calls until it requests no more; returns the session's result."""
+        await self._abandoned.ended()  # an effect of a cancelled call may still run, and must not begin twice
+        turns = self._session.turns(**{"tools": (), **options})
+        return await awaited(run_program(turns, model, retry), self._abandoned)
+
+    async def turns(self, tools: Tools | None = None, **options: Any) -> AsyncIterator[AsyncTurn]:
+        """The loop of `run` by hand: `async for turn in s.turns(tools): await turn.reply(await ask(s.messages))`."""
+        await self._abandoned.ended()
+        turns = self._session.turns(tools, **options)
+        while (turn := await awaited(turns.advance(), self._abandoned)) is not None:
+            yield AsyncTurn(turn, self._abandoned)
+
+    def batch(self, label: str | None = None) -> AsyncBatch:
+        """`async with s.batch("label"):` commits everything inside as one step."""
+        return AsyncBatch(self._session.batch(label))
 
     async def close(self) -> None:
         """Leave the block without a verdict: `terminated`, reason "left"; the next opening continues."""
@@ -219,15 +235,47 @@ class AsyncSession(_Awaited):
         await stored(functools.partial(self._session.__exit__, kind, error, trace), always=True)
 
 
-class AsyncStep:
-    """A step block, awaited. Entering does not touch the store; leaving commits."""
+class AsyncTurn:
+    """One turn of the model, awaited."""
 
-    def __init__(self, block: StepBlock) -> None:
+    def __init__(self, turn: Turn, abandoned: Abandoned) -> None:
+        self._turn, self._abandoned = turn, abandoned
+        self.number = turn.number
+
+    async def reply(self, returned: Any) -> AsyncTurnReply:
+        """Commit what the model returned: whatever a model function of `s.run` may return."""
+        return AsyncTurnReply(await stored(functools.partial(self._turn.reply, returned)), self._abandoned)
+
+
+class AsyncTurnReply:
+    """A reply that is committed; its calls are awaited."""
+
+    def __init__(self, reply: TurnReply, abandoned: Abandoned) -> None:
+        self.text = reply.text
+        self.calls = [AsyncOpenCall(call, abandoned) for call in reply.calls]
+
+
+class AsyncOpenCall:
+    """A call that a reply requests, to be run now."""
+
+    def __init__(self, call: OpenCall, abandoned: Abandoned) -> None:
+        self._open, self._abandoned = call, abandoned
+        self.call = call.call
+
+    async def run(self) -> Call:
+        """Run it with the tools of the turns, and commit its result."""
+        return await awaited(self._open.program(), self._abandoned)
+
+
+class AsyncBatch:
+    """A batch, awaited. Entering does not touch the store; leaving commits."""
+
+    def __init__(self, block: BatchBlock) -> None:
         self._block = block
 
     @property
-    def checkpoint(self) -> Checkpoint | None:
-        """The committed step; None until the block has ended."""
+    def checkpoint(self) -> Checkpoint:
+        """The step that the block is committed as, exact once it has ended; none was written if the block raised."""
         return self._block.checkpoint
 
     async def __aenter__(self) -> Self:
@@ -347,20 +395,3 @@ class _Opening:
 def open(url: str | os.PathLike[str] | None = None, **ports: Any) -> _Opening:
     """Like `relight.open`, to be awaited or used with `async with`."""
     return _Opening(functools.partial(_open, url, **ports))
-
-
-def _driven(
-    program: Callable[Concatenate[Session, _P], Generator[Any, Any, _T]],
-) -> Callable[Concatenate[AsyncSession, _P], Awaitable[_T]]:
-    """A program as a coroutine function on an `AsyncSession`."""
-
-    async def run(s: AsyncSession, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        await s._abandoned.ended()  # an effect of a cancelled call may still run, and must not begin twice
-        return await awaited(program(s._session, *args, **kwargs), s._abandoned)
-
-    run.__doc__ = program.__doc__
-    run.__signature__ = inspect.signature(program).replace(return_annotation="Any")  # type: ignore[attr-defined]
-    return run
-
-
-loop = _driven(loop_program)

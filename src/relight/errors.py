@@ -377,7 +377,7 @@ class Finished(Refused):
     def __init__(self, session: str, status: str) -> None:
         super().__init__(
             f"{session}: is {status}; nothing more can be written to it",
-            hints=["continue with a new prompt: loop(s, prompt=...)", "or start over: rl.session(name, resume=False)"],
+            hints=["continue with a new prompt: s.prompt(TEXT)", "or start over: rl.session(name, resume=False)"],
         )
         self.session, self.status = session, status
 

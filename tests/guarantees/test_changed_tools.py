@@ -67,7 +67,7 @@ def test_a_changed_tool_is_refused_under_a_pending_call_and_noted_otherwise(worl
         seq = s._recorder.head.seq
         box = [] if after == "gone" else [tool(after)]
         try:
-            relight.loop(s, model=lambda messages: {"role": "assistant", "content": "end"}, tools=box)
+            s.run(lambda messages: {"role": "assistant", "content": "end"}, tools=box)
             notes = [event.note for event in world.start().tail(name) if "tools_changed" in event.note]
             saw = "noted" if notes else "same"
         except ToolsChanged as error:
@@ -82,6 +82,6 @@ def test_a_changed_tool_is_refused_under_a_pending_call_and_noted_otherwise(worl
 def test_a_parameter_that_comes_or_goes_is_noted(world: Simulation) -> None:
     leave(world, "a", "once", "finished")
     with world.start().session("a") as s:
-        relight.loop(s, model=lambda messages: {"role": "assistant", "content": "end"}, tools=[tool("once", more=True)])
+        s.run(lambda messages: {"role": "assistant", "content": "end"}, tools=[tool("once", more=True)])
     notes = [event.note["tools_changed"] for event in world.start().tail("a") if "tools_changed" in event.note]
     assert notes == [["~ t once(a) -> once(a,b)"]]

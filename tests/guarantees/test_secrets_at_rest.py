@@ -178,7 +178,7 @@ def test_with_redaction_a_key_that_holds_a_secret_is_refused_before_anything_run
             assert s.once(key, lambda: ran.append(2)) is None, "known by its key, as it was"
             refused(lambda: s.once(f"{key} again", lambda: ran.append(3)))
             refused(lambda: s.ask("may I?", key=key))
-            refused(lambda: relight.loop(s, model=model, prompt="go", prompt_id=key))
+            refused(lambda: s.run(model, prompt="go", prompt_id=key))
             s.append(call("ghp_" + "c3D4" * 9, "sh", "{}"))
             assert "ghp_c3D4" not in repr(list(rl.steps("s"))) + repr(s.calls)
         assert ran == [1]
@@ -204,7 +204,7 @@ def test_a_restarted_loop_knows_its_prompt_although_it_was_redacted(tmp_path: Pa
     with relight.open(tmp_path / "r.db") as rl:
         for _ in range(2):
             with rl.session("s", redact=True) as s:
-                relight.loop(s, model=lambda messages: {"role": "assistant", "content": "done"}, prompt=prompt)
+                s.run(lambda messages: {"role": "assistant", "content": "done"}, prompt=prompt)
         assert len(rl.load("s").messages) == 2
         assert canary.found_in(*readable(rl)) == []
 

@@ -170,7 +170,7 @@ def test_after_a_cut_inside_a_step_block_the_block_is_whole_or_absent(world: Sim
         with rl.session(name) as s:
             line.plan = list(plan)
             try:
-                with s.step():
+                with s.batch():
                     s.append(user("0"))
                     s.state["n"] = 1
             except RelightError:

@@ -29,7 +29,7 @@ def in_doubt(rl: Any) -> str:
         s.append(call("c1", "send_mail", '{"to": "ada"}'))
         s.run_tool(s.pending_calls()[0], [send_mail])
     with pytest.raises(relight.Waiting), rl.session("in-doubt") as s:
-        relight.loop(s, model=lambda messages: {}, tools=[send_mail], in_doubt="wait")
+        s.run(lambda messages: {}, tools=[send_mail], in_doubt="wait")
     return str(s.id)
 
 

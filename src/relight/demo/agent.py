@@ -97,7 +97,7 @@ def durable(store: str) -> None:
         relight.open(store) as rl,
         rl.session(here.name, agent="demo", provider="anthropic", model="scripted", workspace=here) as s,
     ):
-        relight.loop(s, model=model, tools=TOOLS, prompt=shop.PROMPT, max_turns=MAX_TURNS)
+        s.run(model, tools=TOOLS, prompt=shop.PROMPT, max_turns=MAX_TURNS)
 
 
 def plain() -> None:

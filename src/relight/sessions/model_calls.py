@@ -11,7 +11,7 @@ from relight.journal.conversation.model_replies import parse_reply
 from relight.journal.jsonable import check_text
 from relight.sessions.coroutines import Execute, Pause, Program
 from relight.sessions.inputs import Reply
-from relight.sessions.session import Session, writer_of
+from relight.sessions.session_writer import SessionWriter
 from relight.values.policy import Retry
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -32,15 +32,15 @@ _TRANSIENT_NAMES: Final = frozenset(
 )
 
 
-def ask_model(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
+def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) -> Program[Any]:
     """One reply of the model; transient errors are retried."""
     for failures in range(1, retry.attempts + 1):
         try:
-            return (yield Execute(model, partial(model, s.messages)))
+            return (yield Execute(model, partial(model, writer.messages())))
         except Exception as error:
             if failures == retry.attempts or not is_transient(error):
                 raise
-            yield Pause(retry.delay_seconds(failures, writer_of(s).context.entropy.jitter()))
+            yield Pause(retry.delay_seconds(failures, writer.context.entropy.jitter()))
     raise AssertionError("unreachable: the last failure is raised")
 
 
@@ -54,14 +54,14 @@ def is_transient(error: BaseException) -> bool:
     return any(kind.__name__ in _TRANSIENT_NAMES for kind in type(error).__mro__)
 
 
-def commit_reply(s: Session, returned: Any) -> None:
+def commit_reply(writer: SessionWriter, returned: Any) -> None:
     """Check what the model function returned, and commit it with its usage and stop reason."""
     usage, stop = None, None
     if isinstance(returned, Reply):
         returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
-    fold = writer_of(s).recorder.fold
+    fold = writer.recorder.fold
     reply = parse_reply(returned, known=fold.recognised, default=fold.format)
     if stop is not None:
         check_text(stop, "stop_reason")
     usage = usage if usage is not None else reply.usage
-    writer_of(s).append(reply.messages, usage, stop=stop if stop is not None else reply.stop)
+    writer.append(reply.messages, usage, stop=stop if stop is not None else reply.stop)

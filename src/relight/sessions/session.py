@@ -8,34 +8,36 @@ is swallowed: `Waiting` leaves the block too, after the wait is committed.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Final
 
 from relight.errors import UsageError
 from relight.files.capture import Files
 from relight.journal.codec import isolated
-from relight.journal.conversation.model_replies import refuse_unseen
 from relight.sessions.calls import effects, questions
+from relight.sessions.calls.open_calls import PARALLEL
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.context import Context
-from relight.sessions.coroutines import Program, drive
+from relight.sessions.coroutines import drive
 from relight.sessions.inputs import a_message, reason_of
 from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
-from relight.sessions.session_writer import Batch, SessionWriter
+from relight.sessions.session_writer import SessionWriter
 from relight.sessions.state import StateMap
+from relight.sessions.turns.loop import MAX_TURNS, InDoubt, Turns, run_program
+from relight.sessions.turns.prompts import prompt_once
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
+from relight.values.policy import LoopGuard, Retry
 from relight.values.ref import check_label
 from relight.values.snapshot import Snapshot
-from relight.values.status import ENDED, Failure, Status, StatusChange
+from relight.values.status import Failure, Status
 from relight.values.step import Changes, StepKind
 from relight.values.usage import Usage
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+_RETRY: Final = Retry()
+_GUARD: Final = LoopGuard()
 
 
 class Session:
@@ -99,7 +101,7 @@ class Session:
     @property
     def is_finished(self) -> bool:
         """Whether a verdict (`completed`, `failed`, `halted`) is recorded."""
-        return self._recorder.head.status in ENDED
+        return self._writer.is_finished
 
     @property
     def result(self) -> Any:
@@ -109,9 +111,7 @@ class Session:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation in the provider's own form. A new list; the messages in it are not copies."""
-        batch = self._writer.batch.get()
-        with self._recorder.lock:
-            return self._recorder.fold.messages + (batch.messages if batch is not None else [])
+        return self._writer.messages()
 
     @property
     def state(self) -> StateMap:
@@ -138,24 +138,90 @@ class Session:
 
         InvalidMessage if the newest reply requests calls in a form that relight cannot run.
         """
-        with self._recorder.lock:
-            fold = self._recorder.fold
-            refuse_unseen(fold.messages, fold.format)
-            return [self._writer.as_call(slot) for slot in fold.open_slots()]
+        return self._writer.pending_calls()
+
+    # -- turns ------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        model: Callable[..., Any],
+        *,
+        tools: Tools = (),
+        prompt: str | None = None,
+        prompt_id: str | None = None,
+        max_turns: int = MAX_TURNS,
+        parallel: int = PARALLEL,
+        in_doubt: InDoubt = "tell",
+        retry: Retry = _RETRY,
+        guard: LoopGuard = _GUARD,
+    ) -> Any:
+        """Ask the model and run its calls until it requests no more; returns the session's result. Calls that a crash
+        left open come first. Tool calls of one reply run side by side, up to `parallel` at a time: plain functions in
+        threads, coroutines as tasks. A finished session returns at once.
+
+        `prompt` is a user's turn, as in `prompt`. `in_doubt="wait"` asks a person about a call that may have happened,
+        instead of telling the model.
+        """
+        turns = Turns(
+            self._writer,
+            tools,
+            prompt=prompt,
+            prompt_id=prompt_id,
+            max_turns=max_turns,
+            parallel=parallel,
+            in_doubt=in_doubt,
+            guard=guard,
+        )
+        return drive(run_program(turns, model, retry), self._context.clock)
+
+    def turns(
+        self,
+        tools: Tools | None = None,
+        *,
+        prompt: str | None = None,
+        prompt_id: str | None = None,
+        max_turns: int = MAX_TURNS,
+        parallel: int = PARALLEL,
+        in_doubt: InDoubt = "tell",
+        guard: LoopGuard = _GUARD,
+    ) -> Turns:
+        """The loop of `run` by hand: `for turn in s.turns(tools): turn.reply(ask(s.messages))`.
+
+        Before each turn the calls that are open are run with `tools`, whether a crash or the program left them; a
+        program may run them itself: `for call in turn.reply(...).calls: call.run()`. Ends with a verdict, as `run`.
+        """
+        return Turns(
+            self._writer,
+            tools,
+            prompt=prompt,
+            prompt_id=prompt_id,
+            max_turns=max_turns,
+            parallel=parallel,
+            in_doubt=in_doubt,
+            guard=guard,
+        )
+
+    def prompt(self, text: str, id: str | None = None) -> Checkpoint | None:
+        """A user's turn. With an id: once an id, whatever the text. Without: the text of the newest prompt is that
+        prompt (a restarted program), and any other text is a new turn. None if the session has had it.
+
+        Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
+        """
+        return prompt_once(self._writer, text, id)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
     def append(
         self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
-    ) -> Checkpoint | None:
-        """Commit a message, or the items of one reply, as one step. Inside `step()` it is part of that step, and None
-        is returned.
+    ) -> Checkpoint:
+        """Commit a message, or the items of one reply, as one step. Inside `batch()` it is part of that step; the
+        checkpoint is the one that the block is committed as, exact once the block has ended.
 
         LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
         """
         given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
         checkpoint = self._writer.append(given, usage)
-        if checkpoint is not None:
+        if self._writer.batch.get() is None:
             self._writer.stop_own_loop(given)
         return checkpoint
 
@@ -163,7 +229,7 @@ class Session:
         """Commit a checkpoint, optionally with a label to return to."""
         if label is not None:
             label = check_label(label)
-        self._writer.refuse_in_step("checkpoint")
+        self._writer.refuse_in_batch("checkpoint")
         return self._writer.record("mark", Changes(), label=label, asked=True)
 
     def snapshot(self) -> Snapshot | dict[str, Snapshot]:
@@ -176,24 +242,24 @@ class Session:
             taken = self._writer.files.capture()
         return next(iter(taken.values())) if len(taken) == 1 else taken
 
-    def step(self, label: str | None = None) -> StepBlock:
+    def batch(self, label: str | None = None) -> BatchBlock:
         """A block whose appends and state changes become one step, or none if it raises."""
         if label is not None:
             label = check_label(label)
-        return StepBlock(self._writer, label)
+        return BatchBlock(self._writer, label)
 
-    def partial(self, value: Any) -> Checkpoint | None:
+    def partial(self, value: Any) -> Checkpoint:
         """Record a partial result: visible to readers at once, and still there after a crash."""
         value = isolated(value)
         batch = self._writer.batch.get()
         if batch is not None:
             batch.partial.append(value)
-            return None
+            return batch.checkpoint
         return self._writer.record("mark", Changes(partial=[value]))
 
     def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
         """Replace the conversation by other messages (compaction). The former ones remain in the journal."""
-        self._writer.refuse_in_step("replace")
+        self._writer.refuse_in_batch("replace")
         fresh = [isolated(a_message(one)) for one in messages]
         recorder = self._recorder
         with recorder.lock:
@@ -214,7 +280,7 @@ class Session:
 
     def settle(self, key: str, result: Any = None, *, retry: bool = False) -> Checkpoint:
         """Record the outcome of an effect in doubt: its result, or that it may run again (under the key `KEY/2`)."""
-        self._writer.refuse_in_step("settle")
+        self._writer.refuse_in_batch("settle")
         return effects.settle(self._writer, key, result, retry=retry)
 
     def ask(
@@ -239,20 +305,16 @@ class Session:
 
     def complete(self, result: Any = None) -> Checkpoint:
         """End the session as completed and store its result."""
-        return self._end(StatusChange(status="completed", result=isolated(result)))
+        return self._writer.end("completed", result=result)
 
     def fail(self, reason: str, *, failure: Failure | None = None) -> Checkpoint:
         """End the attempt as failed. All steps remain, and a new attempt may continue from them."""
-        failure = failure or Failure(kind="agent", text=reason_of(reason))
-        return self._end(StatusChange(status="failed", reason=reason_of(reason), failure=failure))
+        reason = reason_of(reason)
+        return self._writer.end("failed", reason, failure=failure or Failure(kind="agent", text=reason))
 
     def halt(self, reason: str) -> Checkpoint:
         """Stop on purpose before the task is done, for example on a loop or a budget."""
-        return self._end(StatusChange(status="halted", reason=reason_of(reason)))
-
-    def _end(self, change: StatusChange) -> Checkpoint:
-        self._writer.refuse_in_step(change.status)
-        return self._writer.record("status", Changes(status=change), release=True)
+        return self._writer.end("halted", reason_of(reason))
 
     # -- the block --------------------------------------------------------------------------------------------
 
@@ -275,36 +337,22 @@ def writer_of(session: Session) -> SessionWriter:
     return session._writer
 
 
-def driven(
-    program: Callable[Concatenate[Session, _P], Program[_T]], *, name: str
-) -> Callable[Concatenate[Session, _P], _T]:
-    """A program as a blocking function of this name."""
-
-    def run(s: Session, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return drive(program(s, *args, **kwargs), writer_of(s).context.clock)
-
-    run.__name__ = run.__qualname__ = name
-    run.__doc__, run.__module__ = program.__doc__, program.__module__
-    run.__signature__ = inspect.signature(program).replace(return_annotation="Any")  # type: ignore[attr-defined]
-    return run
-
-
-class StepBlock:
-    """`with s.step("label"):` commits everything inside as one step."""
+class BatchBlock:
+    """`with s.batch("label"):` commits everything inside as one step."""
 
     def __init__(self, writer: SessionWriter, label: str | None) -> None:
-        self._writer = writer
-        self._batch = Batch(label)
+        self._writer, self._label = writer, label
 
     @property
-    def checkpoint(self) -> Checkpoint | None:
-        """The committed step; None until the block has ended."""
+    def checkpoint(self) -> Checkpoint:
+        """The step that the block is committed as, exact once it has ended; none was written if the block raised."""
         return self._batch.checkpoint
 
-    def __enter__(self) -> StepBlock:
-        self._writer.refuse_in_step("step")
+    def __enter__(self) -> BatchBlock:
+        self._writer.refuse_in_batch("batch")
         self._writer.check_open()
         self._mark = self._writer.state.mark()
+        self._batch = self._writer.new_batch(self._label)
         self._writer.batch.set(self._batch)
         return self
 
@@ -325,7 +373,7 @@ class StepBlock:
             pending = writer.state.pending()
             is_state = pending is not None and pending.state
             step_kind: StepKind = "message" if batch.messages else ("state" if is_state else "mark")
-            batch.checkpoint = writer.record(step_kind, changes, label=batch.label)
+            batch.committed(writer.record(step_kind, changes, label=batch.label))
         except BaseException:
             writer.state.roll_back(self._mark)  # or the next step would save half of the block
             raise

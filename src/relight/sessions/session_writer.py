@@ -1,4 +1,4 @@
-"""The writer behind an open session: what its public verbs, its tool calls, its questions and `loop` share.
+"""The writer behind an open session: what its public verbs, its tool calls, its questions and its turns share.
 
 It decides whether a write is allowed now, commits it with everything due with it (unsaved state, used answers, closed
 calls, snapshots), and keeps the lease while effects run. `Session` is what a program sees of it.
@@ -15,6 +15,7 @@ import msgspec
 from relight.errors import Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError, Waiting
 from relight.files.capture import Files
 from relight.journal.codec import isolated
+from relight.journal.conversation.model_replies import refuse_unseen
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call
@@ -29,9 +30,9 @@ from relight.sessions.recorder import Recorder
 from relight.sessions.state import StateMap
 from relight.system.uncaught import report_uncaught_waits, waits_of
 from relight.values.call import Call, Outcome
-from relight.values.checkpoint import Checkpoint
+from relight.values.checkpoint import Checkpoint, at
 from relight.values.policy import RunPolicy
-from relight.values.status import Failure, StatusChange
+from relight.values.status import ENDED, Failure, Status, StatusChange
 from relight.values.step import Changes, StepKind, View
 from relight.values.usage import Usage
 
@@ -39,14 +40,21 @@ _NO_LIMITS: Final = RunPolicy()
 
 
 class Batch:
-    """Changes collected inside a `step()` block, committed together at its end."""
+    """Changes collected inside a `batch()` block, committed together at its end."""
 
-    def __init__(self, label: str | None) -> None:
+    def __init__(self, label: str | None, checkpoint: Checkpoint) -> None:
         self.label = label
         self.messages: list[dict[str, Any]] = []
         self.usage: Usage | None = None
         self.partial: list[Any] = []
-        self.checkpoint: Checkpoint | None = None
+        self.checkpoint = checkpoint
+        """as the block will be committed; filled in by `committed`"""
+
+    def committed(self, checkpoint: Checkpoint) -> None:
+        """Make the checkpoint that the block's appends have returned the one that it was committed as."""
+        # One object for everything inside: a caller keeps it from inside the block and uses it behind it.
+        for field in checkpoint.__struct_fields__:
+            msgspec.structs.force_setattr(self.checkpoint, field, getattr(checkpoint, field))
 
 
 class SessionWriter:
@@ -95,6 +103,30 @@ class SessionWriter:
     def as_call(self, slot: Any) -> Call:
         return as_call(slot, doubtful=(slot.asked_seq, slot.site.id) not in self.running)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether a verdict is recorded."""
+        return self.recorder.head.status in ENDED
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation, with what an open batch of this context adds."""
+        batch = self.batch.get()
+        with self.recorder.lock:
+            return self.recorder.fold.messages + (batch.messages if batch is not None else [])
+
+    def pending_calls(self) -> list[Call]:
+        """Calls without a result. InvalidMessage if the newest reply requests calls that relight cannot run."""
+        with self.recorder.lock:
+            fold = self.recorder.fold
+            refuse_unseen(fold.messages, fold.format)
+            return [self.as_call(slot) for slot in fold.open_slots()]
+
+    def call_of(self, call: Call) -> Call:
+        """The same call as it is recorded now."""
+        with self.recorder.lock:
+            slot = self.recorder.fold.slot(call.asked_seq, call.id)
+            return self.as_call(slot) if slot is not None else call
+
     # -- writing ----------------------------------------------------------------------------------------------
 
     def append(
@@ -104,8 +136,8 @@ class SessionWriter:
         *,
         prompt: str | None = None,
         stop: str | None = None,
-    ) -> Checkpoint | None:
-        """`prompt` and `stop` are what `loop` knows about the message. `loop` checks the limits itself before its next
+    ) -> Checkpoint:
+        """`prompt` and `stop` are what `run` knows about the message. `run` checks the limits itself before its next
         call."""
         messages = [isolated(a_message(one)) for one in given]
         if not messages:
@@ -117,7 +149,7 @@ class SessionWriter:
         if batch is not None:
             batch.messages += messages
             batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
-            return None
+            return batch.checkpoint
         checkpoint = self.record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
         self.note_reply(messages, spent)
         return checkpoint
@@ -177,13 +209,13 @@ class SessionWriter:
         return msgspec.structs.replace(changes, outcomes=[*closing, *changes.outcomes]) if closing else changes
 
     def _closing_outcomes(self, changes: Changes) -> list[Outcome]:
-        """A reply that arrives while calls are open closes them in the same commit: providers refuse it otherwise."""
-        fold = self.recorder.fold
-        is_assistant = fold.format.is_assistant
-        if changes.carried is not None or not any(map(is_assistant, changes.messages)):
+        """A reply or a prompt that arrives while calls are open closes them in the same commit: providers refuse it
+        otherwise."""
+        fold, is_prompt = self.recorder.fold, changes.prompt is not None
+        if changes.carried is not None or not (is_prompt or any(map(fold.format.is_assistant, changes.messages))):
             return []
         slots = fold.open_slots()
-        if not slots or self._continues_reply(slots):
+        if not slots or (not is_prompt and self._continues_reply(slots)):
             return []
         return [closing_outcome(slot) for slot in slots]
 
@@ -197,6 +229,12 @@ class SessionWriter:
             and all(slot.intent is None for slot in slots)
         )
 
+    def end(self, status: Status, reason: str | None = None, *, result: Any = None, failure: Any = None) -> Checkpoint:
+        """Record a verdict and release the lease."""
+        self.refuse_in_batch(status)
+        change = StatusChange(status=status, reason=reason, result=isolated(result), failure=failure)
+        return self.record("status", Changes(status=change), release=True)
+
     def check_open(self, *, finishing: bool = False) -> None:
         recorder = self.recorder
         if recorder.lost is not None:
@@ -208,9 +246,24 @@ class SessionWriter:
         if not recorder.owns or (self._release_due and not finishing):
             raise Finished(self.name, recorder.head.status)
 
-    def refuse_in_step(self, verb: str) -> None:
+    def refuse_in_batch(self, verb: str) -> None:
         if self.batch.get() is not None:
-            raise UsageError(f"{verb} cannot be part of a step() block: it commits on its own")
+            raise UsageError(f"{verb} cannot be part of a batch() block: it commits on its own")
+
+    def new_batch(self, label: str | None) -> Batch:
+        """An empty batch, with the checkpoint it would be committed as now. A step of another thread in between moves
+        it; `Batch.committed` has the last word."""
+        recorder, head = self.recorder, self.recorder.head
+        checkpoint = Checkpoint(
+            id=f"{recorder.identity.id}@{head.seq + 1}",
+            session=recorder.identity.id,
+            seq=head.seq + 1,
+            kind="message",
+            label=label,
+            created_at=at(self.context.clock.now_us()),
+            model=recorder.identity.model,
+        )
+        return Batch(label, checkpoint)
 
     def reopen(self, handed_over_by: str | None = None, note: dict[str, Any] | None = None) -> None:
         """Begin an attempt: at opening, and when a finished session continues with a new prompt."""

@@ -119,12 +119,11 @@ def _spread(plan: list[tuple[str, int]], bound: int) -> list[tuple[str, int]]:
 
 def _warm_up(path: Path) -> None:
     """Import and compile here what every life would otherwise import and compile again."""
-    from relight.sessions.loop import loop
     from relight.wiring import open as open_store
 
     model = ScriptedModel([{"look": {}}, "."])
     with open_store(path) as rl, rl.session("warm-up") as s:
-        loop(s, model=model, tools={"look": lambda: "."}, prompt=".")
+        s.run(model, tools={"look": lambda: "."}, prompt=".")
 
 
 class _Trials:

@@ -43,7 +43,7 @@ def model(messages: list) -> dict:
 
 
 with relight.open() as rl, rl.session("any-name") as s:
-    print(relight.loop(s, model=model, tools=[send_mail], prompt="mail three people"))
+    print(s.run(model, tools=[send_mail], prompt="mail three people"))
 """
 TOLD: Final = [
     "attempt spawning",

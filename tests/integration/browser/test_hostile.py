@@ -84,7 +84,7 @@ def in_the_journal(rl: Any, texts: list[str], work: Path) -> str:
         ]
         image = {"type": "image", "source": {"type": "url", "url": text}}
         result = {"type": "tool_result", "tool_use_id": f"c{n}-{text[:20]}", "content": text, "is_error": n % 2 == 0}
-        with s.step():
+        with s.batch():
             s.append({"role": "assistant", "content": blocks})
             s.append({"role": "user", "content": [result, image]})
             s.state[text[:50] or "k"] = text

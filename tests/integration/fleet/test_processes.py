@@ -208,7 +208,7 @@ import relight, time
 with relight.open() as rl, rl.session("files") as s:
     for n in range(s.state.get("n", 0), 6):
         open(f"{n}.txt", "w").write("x")
-        with s.step():
+        with s.batch():
             s.append({"role": "user", "content": f"file {n}"})
             s.state["n"] = n + 1
         time.sleep(0.3)

@@ -74,7 +74,7 @@ for name in ("CLOCK_BOOTTIME",):
 import relight
 with relight.open(sys.argv[1]) as rl, rl.session("x", workspace=sys.argv[2]) as s:
     s.append({"role": "user", "content": "x"})
-    relight.loop(s, model=lambda messages: {"role": "assistant", "content": "done"})
+    s.run(lambda messages: {"role": "assistant", "content": "done"})
     print(s.result)
 """
 

@@ -50,4 +50,4 @@ def main(store: str, session: str, effects: str, asked: str) -> None:
         return relight.Reply(reply(turn), {"input_tokens": 10, "output_tokens": 1})
 
     with relight.open(store) as rl, rl.session(session, lease_seconds=600) as s:
-        relight.loop(s, model=model, tools=[send], prompt="send them")
+        s.run(model, tools=[send], prompt="send them")

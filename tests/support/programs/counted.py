@@ -34,7 +34,7 @@ def main(effects: str, turns: int, seconds: float) -> None:
         return {"role": "assistant", "content": f"turn {turn}", "tool_calls": [call]}
 
     with relight.open() as rl, rl.session("counted") as s:
-        relight.loop(s, model=model, tools=[count], prompt="count")
+        s.run(model, tools=[count], prompt="count")
 
 
 if __name__ == "__main__":

@@ -51,10 +51,10 @@ def prepare(rl: relight.Relight, root: Path) -> None:
     """Checkpoint `then` holds the one tree, checkpoint `now` the other."""
     with rl.session("agent", workspace=root) as s:
         grow(root)
-        with s.step("then"):
+        with s.batch("then"):
             s.append({"role": "assistant", "content": "then"})
         change(root)
-        with s.step("now"):
+        with s.batch("now"):
             s.append({"role": "assistant", "content": "now"})
     (root / "mine").write_bytes(b"no snapshot of the session holds this")
 

@@ -56,7 +56,7 @@ def captured(rl: Relight, name: str, root: Path) -> None:
     with rl.session(name, workspace=root) as session:
         for label in ("one", "two"):
             (root / "a").write_bytes(noise(4000))
-            with session.step(label):
+            with session.batch(label):
                 session.append({"role": "assistant", "content": label})
 
 

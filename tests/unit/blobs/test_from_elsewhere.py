@@ -96,11 +96,11 @@ def test_a_session_is_looked_at_restored_forked_and_removed_on_another_machine(
     with relight.open() as rl, rl.session("agent", workspace=here) as s:
         grow(here)
         (here / "large").write_bytes(noise(4_400_000))
-        with s.step("then"):
+        with s.batch("then"):
             s.append({"role": "assistant", "content": "then"})
         then = picture(here)
         change(here)
-        with s.step("now"):
+        with s.batch("now"):
             s.append({"role": "assistant", "content": "now"})
         now = picture(here)
     assert keys()
@@ -138,7 +138,7 @@ def test_a_sweep_on_another_machine_ends_what_nobody_names(location: tuple[Place
     here = fleet.at("here")
     with relight.open() as rl, rl.session("agent", workspace=here) as s:
         (here / "a").write_bytes(b"kept")
-        with s.step("one"):
+        with s.batch("one"):
             s.append({"role": "assistant", "content": "one"})
         kept = set(keys())
         for _ in range(3):
@@ -168,7 +168,7 @@ def test_two_stores_in_one_bucket_do_not_touch_each_other(
     root.mkdir()
     for name in ("one", "two"):
         (root / "a").write_bytes(name.encode())
-        with relight.open(tmp_path / f"{name}.db") as rl, rl.session("agent", workspace=root) as s, s.step("it"):
+        with relight.open(tmp_path / f"{name}.db") as rl, rl.session("agent", workspace=root) as s, s.batch("it"):
             s.append({"role": "assistant", "content": name})
     with relight.open(tmp_path / "one.db") as rl:
         rl.drop("agent")
@@ -215,7 +215,7 @@ def test_the_doctor_says_what_to_do_where_object_storage_does_not_answer(
     monkeypatch.setattr("relight.blobs.s3.RETRIES", 0)
     (tmp_path / "tree").mkdir()
     monkeypatch.setenv("RELIGHT_BLOBS", s3.bucket())
-    with relight.open() as rl, rl.session("agent", workspace=tmp_path / "tree") as s, s.step("one"):
+    with relight.open() as rl, rl.session("agent", workspace=tmp_path / "tree") as s, s.batch("one"):
         s.append({"role": "assistant", "content": "one"})
 
     def found() -> dict[str, dict[str, Any]]:
@@ -256,7 +256,7 @@ def test_a_machine_that_was_not_told_where_files_lie_is_told(
     fleet, keys = location
     here = fleet.at("here")
     (here / "a").write_bytes(b"one")
-    with relight.open() as rl, rl.session("agent", workspace=here) as s, s.step("one"):
+    with relight.open() as rl, rl.session("agent", workspace=here) as s, s.batch("one"):
         s.append({"role": "assistant", "content": "one"})
     address, before = os.environ["RELIGHT_BLOBS"], keys()
     fleet.at("there")

@@ -163,7 +163,7 @@ def test_no_program_opens_a_session_that_nobody_vouched_for(tmp_path: Path, ref:
         before = rl.get(made)
         named = {"id": made, "prefix": made[:8]}.get(ref, ref)
         with pytest.raises(NotResumable, match="signature is not trusted here"), rl.session(named) as s:
-            relight.loop(s, model=lambda _: reply("done"), tools=[pay_here])
+            s.run(lambda _: reply("done"), tools=[pay_here])
         assert rl.get(made) == before and rl.get(made).attempt == before.attempt
         with rl.session("job", resume=False) as s:
             assert s.id != made and s.is_new

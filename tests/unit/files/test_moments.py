@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import relight
 from relight.errors import OverQuota, UsageError, WorkspaceUnusable
 from relight.ports import faults
 from relight.values.snapshot import Snapshot
@@ -171,7 +170,7 @@ def test_a_finished_session_that_goes_on_captures_its_files_again(harness: Files
 
     for prompt in ("one", "two"):
         with rl.session("agent", workspace=harness.root) as s:
-            relight.loop(s, model=model, tools=[], prompt=prompt)
+            s.run(model, tools=[], prompt=prompt)
     assert rl.diff("agent") == [], "what the second prompt changed is in no snapshot"
     assert rl.get("agent").attempt == 2
 
@@ -249,7 +248,7 @@ def test_the_checkpoint_that_is_returned_names_its_snapshot(harness: FilesHarnes
         harness.write("file", "one")
         returned = [s.append(user("hello")), s.checkpoint("same")]
         harness.write("file", "two")
-        with s.step():
+        with s.batch():
             s.append(reply("in a block"))
         returned.append(s.checkpoint("two"))
         harness.write("file", "three")

@@ -172,7 +172,7 @@ def test_a_completed_session_is_read_and_goes_on_only_where_its_repository_is(tm
         with rl.session("own") as s:
             assert s.is_finished and s.result == "done"
             with pytest.raises(NotResumable, match="is gone"):
-                relight.loop(s, model=lambda _: {"role": "assistant", "content": "y"}, prompt="more")
+                s.run(lambda _: {"role": "assistant", "content": "y"}, prompt="more")
         assert rl.get("own").status == "completed"
 
 

@@ -104,7 +104,7 @@ class Bank:
 
 async def turn(rl: AsyncRelight, tool: Any) -> Any:
     async with await rl.session("pay") as s:
-        return await relight.aio.loop(s, model=asking("pay"), tools=[tool], prompt="pay")
+        return await s.run(asking("pay"), tools=[tool], prompt="pay")
 
 
 async def begun_and_cancelled(rl: AsyncRelight, bank: Bank, tool: Any) -> None:
@@ -163,7 +163,7 @@ def test_a_verdict_beside_a_running_tool_keeps_the_lease_too(verdict: str) -> No
     async def main() -> None:
         async with relight.aio.open("memory:") as rl:
             async with await rl.session("pay") as s:
-                agent = relight.aio.loop(s, model=asking("pay"), tools=[bank.pay_in_thread], prompt="pay")
+                agent = s.run(asking("pay"), tools=[bank.pay_in_thread], prompt="pay")
                 task = asyncio.ensure_future(agent)
                 await until(lambda: bank.begun)
                 task.cancel()
@@ -225,9 +225,9 @@ def test_a_second_loop_in_the_same_block_waits_for_what_the_first_began() -> Non
             tools = [bank.pay_in_thread]
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
-                    await relight.aio.loop(s, model=asking("pay"), tools=tools, prompt="pay")
+                    await s.run(asking("pay"), tools=tools, prompt="pay")
             asyncio.get_running_loop().call_later(0.1, bank.go.set)
-            assert await relight.aio.loop(s, model=asking("pay"), tools=tools, prompt="pay") == "done: paid"
+            assert await s.run(asking("pay"), tools=tools, prompt="pay") == "done: paid"
 
     asyncio.run(main())
     assert (bank.begun, len(bank.transfers)) == (1, 1)
@@ -250,7 +250,7 @@ def test_a_coroutine_that_ends_in_spite_of_its_cancellation_has_its_outcome_reco
 
             async def work() -> None:
                 async with await rl.session("a") as s:
-                    await relight.aio.loop(s, model=asking("stubborn"), tools=[stubborn], prompt="x")
+                    await s.run(asking("stubborn"), tools=[stubborn], prompt="x")
 
             task = asyncio.create_task(work())
             await begun.wait()
@@ -284,7 +284,7 @@ def test_hanging_models_time_out_and_leave_nothing(tmp_path: Path, figure: Figur
 
     async def one(rl: AsyncRelight, number: int) -> None:
         async with asyncio.timeout(1), await rl.session(f"s{number}") as s:
-            await relight.aio.loop(s, model=model, tools=[note], prompt=str(number))
+            await s.run(model, tools=[note], prompt=str(number))
 
     async def main() -> float:
         async with relight.aio.open(tmp_path / "relight.db") as rl:
@@ -319,7 +319,7 @@ def test_hanging_threads_keep_neither_a_store_call_nor_a_close_waiting(tmp_path:
     async def one(rl: AsyncRelight, number: int) -> None:
         model = sync_model if number % 2 else asking("hang")
         async with await rl.session(f"s{number}") as s:
-            await relight.aio.loop(s, model=model, tools=[hang], prompt="x")
+            await s.run(model, tools=[hang], prompt="x")
 
     count = 2 * (STORE_THREADS + 4)
 
@@ -405,7 +405,7 @@ begun = threading.Event()
 
 async def agent(rl):
     async with await rl.session("a") as s:
-        await relight.aio.loop(s, model=lambda messages: call("c1", "work"), tools=[tool], prompt="x")
+        await s.run(lambda messages: call("c1", "work"), tools=[tool], prompt="x")
 
 async def main():
     rl = await relight.aio.open(path)
@@ -485,7 +485,7 @@ def test_a_coroutine_function_is_refused_before_anything_begins_where_nothing_aw
         for act in (
             lambda: s.run_tool(s.pending_calls()[0], {"coroutine": coroutine}),
             lambda: s.once("k", coroutine),
-            lambda: relight.loop(s, model=coroutine, prompt="x"),
+            lambda: s.run(coroutine, prompt="x"),
         ):
             with pytest.raises(UsageError, match="is a coroutine function"):
                 act()
@@ -505,7 +505,7 @@ def test_functions_that_only_return_coroutines_and_async_objects_are_awaited() -
         async with relight.aio.open("memory:") as rl, await rl.session("a") as s:
             assert await s.once("k", answer) == "ok"
             tools = {"t": lambda *_: answer()}
-            assert await relight.aio.loop(s, model=Model(), tools=tools, prompt="x") == "done: ok"
+            assert await s.run(Model(), tools=tools, prompt="x") == "done: ok"
 
     asyncio.run(main())
 
@@ -534,7 +534,7 @@ async def what_types_say(rl: AsyncRelight, s: AsyncSession) -> None:
     """Checked by mypy alone."""
     assert_type(await rl.get("a"), SessionInfo)
     assert_type(await rl.session("a", lease_seconds=3.0), AsyncSession)
-    assert_type(await s.append({}), relight.Checkpoint | None)
+    assert_type(await s.append({}), relight.Checkpoint)
     assert_type(s.messages, list[dict[str, Any]])
     async for info in rl.sessions():
         assert_type(info, SessionInfo)

@@ -162,7 +162,7 @@ class Bank:
             return {"role": "assistant", "content": str(messages[-1]["content"])}
 
         with suppress(Waiting), world.restart().session("bank") as s:
-            return relight.loop(s, model=model, tools=self.tools, prompt="go")
+            return s.run(model, tools=self.tools, prompt="go")
         return None
 
 
@@ -200,7 +200,7 @@ def test_a_decision_is_for_one_call_with_exactly_its_arguments_and_used_with_the
     rl = world.restart()
     rl.rewind(f"bank@{first - 3}")  # before the reply that asks
     with pytest.raises(Waiting), rl.session("bank") as s:
-        relight.loop(s, model=Scripted(asks(1, "pay", '{"to": "eve"}')), tools=bank.tools)
+        s.run(Scripted(asks(1, "pay", '{"to": "eve"}')), tools=bank.tools)
     assert (rl.get("bank").status, bank.paid) == ("waiting", [])
     with pytest.raises(Waiting), world.start().session("again") as s:
         s.append(asks(1, "pay", '{"to": "ada"}'))
@@ -243,11 +243,11 @@ def test_ask_inside_a_tool_tells_its_author_and_leaves_no_doubt(world: Simulatio
         s.ask("sure?")
 
     with pytest.raises(UsageError, match=r"approve=True"), s:
-        relight.loop(s, model=Scripted(asks(1), "never"), tools={"t": tool}, prompt="go")
+        s.run(Scripted(asks(1), "never"), tools={"t": tool}, prompt="go")
     info = world.restart().get("a")
     assert (info.status, info.in_doubt) == ("failed", 0)
     with world.restart().session("a") as s:
-        assert relight.loop(s, model=Scripted("done"), tools={"t": tool}, prompt="go") == "done"
+        assert s.run(Scripted("done"), tools={"t": tool}, prompt="go") == "done"
     with world.restart().session("b") as s, pytest.raises(UsageError, match=r"approve=True"):
         s.once("k", lambda: s.ask("sure?"))
     assert ran == [1]
@@ -272,7 +272,7 @@ def test_the_awaited_form_asks_approves_and_says_prompts_alike(tmp_path: Path) -
         async with relight.aio.open(f"sqlite:///{tmp_path}/a.db") as rl, await rl.session("a") as s:
             with suppress(Waiting):
                 assert await s.ask("begin?", key="begin", choices=["yes"]) == "yes"
-                await relight.aio.loop(s, model=model, tools=[pay], prompt=prompt, prompt_id=prompt)
+                await s.run(model, tools=[pay], prompt=prompt, prompt_id=prompt)
 
     with relight.open(f"sqlite:///{tmp_path}/a.db") as rl:
         asyncio.run(live("one"))

@@ -131,11 +131,11 @@ def test_a_loop_goes_on_after_a_rewind_with_what_was_paid_already(world: Simulat
         return {"role": "assistant", "content": "paid"} if messages[-1]["role"] == "tool" else asks(("c1", "pay"))
 
     with rl.session("a") as s:
-        relight.loop(s, model=model, tools=[tool], prompt="pay")
+        s.run(model, tools=[tool], prompt="pay")
     for _ in range(3):
         rl.rewind(f"a@{asked_seq(rl)}")
         with rl.session("a") as s:
-            assert relight.loop(s, model=model, tools=[tool], prompt="pay") == "paid"
+            assert s.run(model, tools=[tool], prompt="pay") == "paid"
     assert bench.ran == ["pay"]
 
 
@@ -145,7 +145,7 @@ def test_a_loop_told_to_wait_waits_for_a_call_in_doubt_on_a_branch_that_was_left
     rl = died(world, bench, tool)
     rl.rewind(f"a@{asked_seq(rl)}")
     with pytest.raises(relight.Waiting), rl.session("a") as s:
-        relight.loop(s, model=lambda _: {"role": "assistant", "content": "x"}, tools=[tool], in_doubt="wait")
+        s.run(lambda _: {"role": "assistant", "content": "x"}, tools=[tool], in_doubt="wait")
     assert rl.get("a").status == "waiting"
     rl.settle("a", "c1", result="paid")
     assert rl.get("a").status == "queued"

@@ -157,7 +157,7 @@ def test_a_label_that_could_not_be_typed_back_is_refused(world: Simulation, labe
         with pytest.raises(InvalidName):
             s.checkpoint(label)
         with pytest.raises(InvalidName):
-            s.step(label)
+            s.batch(label)
 
 
 def test_a_session_without_a_step_can_be_forked_labelled_or_rewound_only_as_far_as_it_goes(world: Simulation) -> None:

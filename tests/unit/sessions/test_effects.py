@@ -262,13 +262,13 @@ def test_a_loop_told_to_wait_waits_until_every_once_call_is_settled(world: Simul
     bench.dies = False
     rl = world.restart()
     with pytest.raises(relight.Waiting, match=r"did pay \(c1\) take effect\?"), rl.session("a") as s:
-        relight.loop(s, model=lambda messages: {"role": "assistant", "content": "x"}, tools=tools, in_doubt="wait")
+        s.run(lambda messages: {"role": "assistant", "content": "x"}, tools=tools, in_doubt="wait")
     assert rl.get("a").status == "waiting"
     assert bench.ran == ["pay", "look"]
     rl.settle("a", "c1", result="paid")
     assert rl.get("a").status == "queued"
     with rl.session("a") as s:
-        relight.loop(s, model=lambda messages: {"role": "assistant", "content": "end"}, tools=tools, in_doubt="wait")
+        s.run(lambda messages: {"role": "assistant", "content": "end"}, tools=tools, in_doubt="wait")
         assert s.result == "end"
     assert bench.ran == ["pay", "look", "look"]
 
@@ -373,7 +373,7 @@ def test_run_tool_once_and_settle_inside_a_step_are_refused(world: Simulation) -
             lambda: s.settle("c1", "x"),
             lambda: s.ask("?"),
         ):
-            with pytest.raises(UsageError), s.step():
+            with pytest.raises(UsageError), s.batch():
                 act()
         assert len(s.pending_calls()) == 1
 
@@ -430,7 +430,7 @@ def test_a_changed_effect_under_a_call_in_doubt_is_refused_with_a_diff(world: Si
     die_in_tool(world, bench, bench.tool("t"))
     with world.start().session("a") as s:
         with pytest.raises(ToolsChanged) as caught:
-            relight.loop(s, model=lambda m: user("x"), tools=[bench.tool("t", "pure")])
+            s.run(lambda m: user("x"), tools=[bench.tool("t", "pure")])
         assert "once -> pure" in caught.value.diff[0]
     assert bench.ran == ["t"]
 
@@ -447,7 +447,7 @@ def test_any_other_change_of_tools_is_noted_once(world: Simulation) -> None:
     toolsets = [[bench.tool("t")], [bench.tool("t")], [bench.tool("t", "pure")], [], []]
     for number, tools in enumerate(toolsets):
         with world.start().session("a") as s:
-            relight.loop(s, model=model, tools=tools, prompt=f"p{number}")
+            s.run(model, tools=tools, prompt=f"p{number}")
     assert notes() == [
         ["~ t once(idempotency_key) -> pure(idempotency_key)"],
         ["- t pure(idempotency_key)"],

@@ -165,7 +165,7 @@ def test_partial_results_accumulate_over_attempts_and_resets(world: Simulation) 
     s = world.start().session("a")
     s.append({"role": "user", "content": "x"})
     s.partial("p0")
-    with s.step():
+    with s.batch():
         s.partial("p1")
         s.partial("p2")
     with world.restart().session("a") as s:
@@ -182,7 +182,7 @@ def test_partial_results_accumulate_over_attempts_and_resets(world: Simulation) 
 def run(world: Simulation, names: list[str], tools: dict[str, Any], **options: Any) -> tuple[str, str, int]:
     model = Scripted(*[asks(number, name) for number, name in enumerate(names)], "done")
     with world.start().session("a") as s:
-        relight.loop(s, model=model, tools=tools, prompt="go", **options)
+        s.run(model, tools=tools, prompt="go", **options)
     info = world.start().get("a")
     return info.status, info.reason or "", model.asked
 

@@ -64,7 +64,7 @@ def test_a_reply_that_is_no_message_is_refused_at_the_first_one_and_nothing_of_i
         pytest.raises(InvalidMessage, match=r"the model function returned .*return ") as refused,
         world.start().session("a") as s,
     ):
-        relight.loop(s, model=model, tools={"t": lambda: "r"}, prompt="go")
+        s.run(model, tools={"t": lambda: "r"}, prompt="go")
     assert asked == 1
     assert "Anthropic Messages" in str(refused.value) + "".join(refused.value.hints)
     assert [one["content"] for one in world.restart().load("a").messages] == ["go"]
@@ -82,7 +82,7 @@ def test_a_call_in_another_providers_form_is_refused_and_never_left_unrun_in_sil
     world: Simulation, first: Any, second: Any
 ) -> None:
     with pytest.raises(InvalidMessage, match="form of"), world.start().session("loop") as s:
-        relight.loop(s, model=Scripted(first, second), tools={"t": lambda: "r"}, prompt="go")
+        s.run(Scripted(first, second), tools={"t": lambda: "r"}, prompt="go")
     with world.start().session("by-hand") as s:
         s.append({"role": "user", "content": "go"})
         s.append(first)
@@ -102,14 +102,14 @@ def test_what_the_provider_ran_itself_and_what_it_adds_is_taken(world: Simulatio
     ]  # fmt: skip
     for number, reply in enumerate(replies):
         with world.start().session(f"a{number}") as s:
-            relight.loop(s, model=Scripted(reply), prompt="go")
+            s.run(Scripted(reply), prompt="go")
             assert s.status == "completed"
 
 
 def test_thinking_in_the_content_of_a_chat_reply_is_no_other_form(world: Simulation) -> None:
     thinks = anthropic({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "done"})
     with world.start().session("a") as s:
-        assert relight.loop(s, model=Scripted(asks(1), thinks), tools={"t": lambda: "r"}, prompt="go") == "done"
+        assert s.run(Scripted(asks(1), thinks), tools={"t": lambda: "r"}, prompt="go") == "done"
 
 
 def test_anthropics_whole_message_gives_content_usage_and_stop_reason(world: Simulation) -> None:
@@ -123,7 +123,7 @@ def test_anthropics_whole_message_gives_content_usage_and_stop_reason(world: Sim
         "usage": {"input_tokens": 5, "output_tokens": 7},
     }
     with world.start().session("a") as s:
-        assert relight.loop(s, model=Scripted(whole), prompt="go") is None
+        assert s.run(Scripted(whole), prompt="go") is None
         assert (s.status, s.usage.output_tokens) == ("halted", 7)
         assert s.messages[-1] == anthropic({"type": "text", "text": "half"}), "what is sent back is a message alone"
 
@@ -132,30 +132,30 @@ def test_anthropics_whole_message_gives_content_usage_and_stop_reason(world: Sim
 def test_a_reply_that_was_cut_off_is_not_completed_and_may_go_on(world: Simulation, stop: str) -> None:
     cut = relight.Reply({"role": "assistant", "content": "half a sen"}, None, stop)
     with world.start().session("a") as s:
-        assert relight.loop(s, model=Scripted(cut), prompt="go") is None
+        assert s.run(Scripted(cut), prompt="go") is None
         assert s.status == "halted"
     info = world.start().get("a")
     assert stop in (info.reason or "")
     with world.restart().session("a") as s:
-        assert relight.loop(s, model=Scripted("tence"), prompt="go") == "half a sen\ntence"
+        assert s.run(Scripted("tence"), prompt="go") == "half a sen\ntence"
     s = world.start().session("died")
     with pytest.raises(KeyboardInterrupt):
-        relight.loop(s, model=Scripted(relight.Reply(asks(1), None, stop), KeyboardInterrupt()), prompt="go")
+        s.run(Scripted(relight.Reply(asks(1), None, stop), KeyboardInterrupt()), prompt="go")
     with world.restart().session("died") as s:
-        assert relight.loop(s, model=Scripted("done"), prompt="go") == "done"
+        assert s.run(Scripted("done"), prompt="go") == "done"
 
 
 def test_calls_of_a_reply_that_was_cut_off_are_not_run_with_half_their_arguments(world: Simulation) -> None:
     ran: list[int] = []
     model = Scripted(relight.Reply(asks(1), None, "length"), asks(2), "done")
     with world.start().session("a") as s:
-        assert relight.loop(s, model=model, tools={"t": lambda: ran.append(1)}, prompt="go") == "done"
+        assert s.run(model, tools={"t": lambda: ran.append(1)}, prompt="go") == "done"
         first, second = s.calls()
     assert (first.success, second.success, ran) == (False, True, [1])
     assert "cut off" in first.result
     items = [{"type": "function_call", "call_id": "c", "name": "t", "arguments": '{"a', "status": "incomplete"}]
     with world.start().session("b") as s:
-        relight.loop(s, model=Scripted(items, "done"), tools={"t": lambda: ran.append(2)}, prompt="go")
+        s.run(Scripted(items, "done"), tools={"t": lambda: ran.append(2)}, prompt="go")
     assert ran == [1]
 
 
@@ -164,11 +164,11 @@ def test_a_paused_turn_goes_on_and_only_for_so_long(world: Simulation, reported:
     paused: Any = relight.Reply(anthropic(SEARCH, FOUND), None, "pause_turn") if reported else anthropic(SEARCH)
     ends = anthropic({"type": "text", "text": "done"})
     with world.start().session("a") as s:
-        relight.loop(s, model=Scripted(paused, paused, ends), prompt="go")
+        s.run(Scripted(paused, paused, ends), prompt="go")
         assert (s.status, len(s.messages)) == ("completed", 4)
     with world.start().session("b") as s:
         model = Scripted(*[paused] * 100)
-        relight.loop(s, model=model, prompt="go")
+        s.run(model, prompt="go")
         assert (s.status, model.asked) == ("halted", 20)
 
 
@@ -186,36 +186,36 @@ def said_in(world: Simulation, name: str) -> list[str]:
 def test_a_prompt_is_a_new_turn_unless_it_is_the_newest_again(world: Simulation) -> None:
     for prompt in ["hello", "continue", "continue", "yes", "hello", "yes"]:
         with world.restart().session("chat") as s:
-            assert relight.loop(s, model=echo, prompt=prompt) == f"to {prompt}"
+            assert s.run(echo, prompt=prompt) == f"to {prompt}"
     assert said_in(world, "chat") == ["hello", "continue", "yes", "hello", "yes"]
 
 
 def test_a_prompt_with_an_id_is_said_once_an_id_whatever_its_text(world: Simulation) -> None:
     for prompt, number in [("yes", 1), ("yes", 2), ("other words", 2), ("yes", 3), ("yes", 1)]:
         with world.restart().session("chat") as s:
-            relight.loop(s, model=echo, prompt=prompt, prompt_id=f"request-{number}")
+            s.run(echo, prompt=prompt, prompt_id=f"request-{number}")
     assert said_in(world, "chat") == ["yes", "yes", "yes"]
     with world.restart().session("long") as s:
         with pytest.raises(KeyboardInterrupt):
-            relight.loop(s, model=Scripted(KeyboardInterrupt()), prompt="go", prompt_id="request-2")
+            s.run(Scripted(KeyboardInterrupt()), prompt="go", prompt_id="request-2")
         s.replace([{"role": "user", "content": "a summary"}])
-        relight.loop(s, model=echo, prompt="again", prompt_id="request-2")
+        s.run(echo, prompt="again", prompt_id="request-2")
     assert said_in(world, "long") == ["a summary"]
     with world.restart().session("chat") as s, pytest.raises(relight.errors.UsageError, match="prompt_id"):
-        relight.loop(s, model=echo, prompt_id="alone")
+        s.run(echo, prompt_id="alone")
 
 
 def test_another_prompt_is_heard_after_a_failed_turn_and_in_the_middle_of_one(world: Simulation) -> None:
     with pytest.raises(ValueError, match="x"), world.start().session("failed") as s:
-        relight.loop(s, model=Scripted(ValueError("x")), prompt="first")
+        s.run(Scripted(ValueError("x")), prompt="first")
     with world.restart().session("failed") as s:
-        assert relight.loop(s, model=echo, prompt="second") == "to second"
+        assert s.run(echo, prompt="second") == "to second"
     assert said_in(world, "failed") == ["first", "second"]
     s = world.start().session("middle")
     with pytest.raises(KeyboardInterrupt):
-        relight.loop(s, model=Scripted(asks(1), KeyboardInterrupt()), tools={"t": _interrupted}, prompt="first")
+        s.run(Scripted(asks(1), KeyboardInterrupt()), tools={"t": _interrupted}, prompt="first")
     with world.restart().session("middle") as s:
-        assert relight.loop(s, model=echo, tools={"t": _interrupted}, prompt="second") == "to second"
+        assert s.run(echo, tools={"t": _interrupted}, prompt="second") == "to second"
         roles = [one["role"] for one in s.messages]
     assert roles == ["user", "assistant", "tool", "user", "assistant"], "the result of a call comes before new words"
 
@@ -230,12 +230,12 @@ def test_a_program_with_one_prompt_does_not_repeat_it_after_an_operators(world: 
         if sent:
             rl.send("job", sent)
         with rl.session("job") as s:
-            relight.loop(s, model=echo, prompt="Tell Ada")
+            s.run(echo, prompt="Tell Ada")
     assert said_in(world, "job") == ["Tell Ada", "also Bob"]
     s = world.start().session("compacted")
     with pytest.raises(KeyboardInterrupt):
-        relight.loop(s, model=Scripted(KeyboardInterrupt()), prompt="go")
+        s.run(Scripted(KeyboardInterrupt()), prompt="go")
     s.replace([{"role": "user", "content": "a summary"}])
     with world.restart().session("compacted") as s:
-        relight.loop(s, model=echo, prompt="go")
+        s.run(echo, prompt="go")
     assert said_in(world, "compacted") == ["a summary"]

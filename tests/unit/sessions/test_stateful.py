@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
         assert self.s is not None
         before = self.s._recorder.head.seq
         try:
-            with self.s.step():
+            with self.s.batch():
                 for word in words:
                     self.s.append({"role": "user", "content": word})
                 self.s.state[key] = words

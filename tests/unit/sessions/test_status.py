@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import relight
 from relight.errors import Conflict, Finished, LeaseHeld, NotResumable, UsageError, Waiting
 from relight.journal.commit import plan_commit
 from relight.values.lease import Instant, Lease, Owner
@@ -94,12 +93,12 @@ def test_what_has_not_completed_opens_as_a_new_attempt_where_it_stopped(world: S
 def test_a_completed_session_opens_to_read_and_its_loop_returns_the_result(world: Simulation) -> None:
     rl = world.start()
     with rl.session("a") as s:
-        assert relight.loop(s, model=says("42"), prompt="ask") == "42"
+        assert s.run(says("42"), prompt="ask") == "42"
     seq = rl.get("a").seq
     with world.restart().session("a") as s:
         assert s.is_finished
-        assert relight.loop(s, model=says("never asked"), prompt="ask") == "42"
-        assert relight.loop(s, model=says("never asked")) == "42"
+        assert s.run(says("never asked"), prompt="ask") == "42"
+        assert s.run(says("never asked")) == "42"
         with pytest.raises(Finished):
             s.append(user("x"))
         assert s.result == "42"
@@ -109,9 +108,9 @@ def test_a_completed_session_opens_to_read_and_its_loop_returns_the_result(world
 def test_a_completed_session_goes_on_with_a_new_prompt(world: Simulation) -> None:
     rl = world.start()
     with rl.session("a") as s:
-        relight.loop(s, model=says("42"), prompt="ask")
+        s.run(says("42"), prompt="ask")
     with world.restart().session("a") as s:
-        assert relight.loop(s, model=says("43"), prompt="ask again") == "43"
+        assert s.run(says("43"), prompt="ask again") == "43"
         assert (s.attempt, s.result) == (2, "43")
     contents = [message["content"] for message in world.start().load("a").messages]
     assert contents == ["ask", "42", "ask again", "43"]

@@ -75,7 +75,7 @@ def test_step_blocks_of_different_threads_do_not_mix(world: Simulation) -> None:
 
         def act(number: int) -> None:
             for _ in range(5):
-                with s.step():
+                with s.batch():
                     s.append(user(f"{number} first"))
                     s.append(user(f"{number} second"))
 

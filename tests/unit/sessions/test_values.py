@@ -151,7 +151,7 @@ def test_a_step_over_the_cap_is_refused_whole() -> None:
     world = Simulation()
     with world.start().session("a") as s:
         big = user("x" * (LIMITS.message_bytes - 100))
-        with pytest.raises(InvalidMessage, match="a step of"), s.step():
+        with pytest.raises(InvalidMessage, match="a step of"), s.batch():
             for _ in range(5):
                 s.append(big)
             s.state["half"] = True

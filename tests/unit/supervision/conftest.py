@@ -50,7 +50,7 @@ def model(messages: list) -> relight.Reply:
 
 
 with relight.open() as rl, rl.session("any-name") as s:
-    print(relight.loop(s, model=model, tools=[send_mail], prompt="mail four people"))
+    print(s.run(model, tools=[send_mail], prompt="mail four people"))
 """
 
 

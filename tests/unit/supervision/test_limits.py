@@ -39,7 +39,7 @@ def model(messages):
     return relight.Reply({"role": "assistant", "tool_calls": [call]}, USAGE)
 
 with relight.open() as rl, rl.session("any", **OPTIONS) as s:
-    relight.loop(s, model=model, tools=[note], prompt="go on")
+    s.run(model, tools=[note], prompt="go on")
 """
 OWN = """
 import relight
@@ -211,7 +211,7 @@ def test_without_a_supervisor_the_library_holds_its_limits_itself() -> None:
     with relight.open("memory:") as rl:
         for budget, expected in ((1.0, 3), (None, 3), (2.0, 5)):
             with rl.session("lib", budget=budget) as s:
-                relight.loop(s, model=model, tools=[look], prompt="go")
+                s.run(model, tools=[look], prompt="go")
             assert (rl.get("lib").status, calls) == ("halted", expected)
         with rl.session("own", budget_tokens=10) as own:
             own.append({"role": "user", "content": "hello"})

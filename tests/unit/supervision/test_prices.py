@@ -181,7 +181,7 @@ def test_a_program_with_a_budget_and_no_price_opens_no_session() -> None:
         s = rl.session("job", budget=5)
         assert s.is_finished, "it is only read"
         with pytest.raises(UsageError, match=NO_PRICE):
-            relight.loop(s, model=lambda messages: REPLY, prompt="more")
+            s.run(lambda messages: REPLY, prompt="more")
         assert rl.get("job").status == "completed"
 
 

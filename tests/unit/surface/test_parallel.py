@@ -38,7 +38,7 @@ def model(*names: str) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
 
 def run(rl: Any, tools: Any, *names: str, **options: Any) -> Any:
     with rl.session("a", provider="anthropic") as s:
-        return relight.loop(s, model=model(*names), tools=tools, prompt="go", **options)
+        return s.run(model(*names), tools=tools, prompt="go", **options)
 
 
 def results(rl: Any) -> list[tuple[str, Any]]:
@@ -101,7 +101,7 @@ def test_coroutines_and_plain_functions_overlap_on_an_event_loop() -> None:
         tools = {"task": on_the_loop, "thread": in_a_thread}
         async with relight.aio.open("memory:") as rl, await rl.session("a", provider="anthropic") as s:
             names = ("task", "thread", "task", "thread")
-            return await relight.aio.loop(s, model=model(*names), tools=tools, prompt="go"), await rl.load("a")
+            return await s.run(model(*names), tools=tools, prompt="go"), await rl.load("a")
 
     said, loaded = asyncio.run(asyncio.wait_for(main(), BOUND_SECONDS))
     assert said == "done"
@@ -246,7 +246,7 @@ def test_a_cancelled_run_cancels_each_of_its_calls_and_waits_for_them() -> None:
         async with relight.aio.open("memory:") as rl:
             async with await rl.session("a", provider="anthropic") as s:
                 before = asyncio.all_tasks()
-                going = relight.aio.loop(s, model=model(*["slow"] * 4), tools={"slow": slow}, prompt="go", parallel=3)
+                going = s.run(model(*["slow"] * 4), tools={"slow": slow}, prompt="go", parallel=3)
                 task = asyncio.ensure_future(going)
                 while len(begun) < 3:
                     await asyncio.sleep(0.001)
@@ -279,14 +279,14 @@ async def awaited_quick0(): count("quick0"); return "done"
 
 async def main(tools):
     async with relight.aio.open(store) as rl, await rl.session("a", provider="anthropic") as s:
-        await relight.aio.loop(s, model=model(*tools), tools=tools, prompt="go")
+        await s.run(model(*tools), tools=tools, prompt="go")
 
 tools = {"hang0": hang0, "quick0": quick0, "hang1": hang1, "quick1": quick1}
 if form == "async":
     asyncio.run(main({**tools, "hang0": awaited_hang0, "quick0": awaited_quick0}))
 else:
     with relight.open(store) as rl, rl.session("a", provider="anthropic") as s:
-        relight.loop(s, model=model(*tools), tools=tools, prompt="go")
+        s.run(model(*tools), tools=tools, prompt="go")
 """
 
 

@@ -34,11 +34,11 @@ class Mailer:
     def run(self, before: Callable[[relight.Session], Any] = lambda s: None) -> Any:
         with relight.open() as rl, rl.session("tell-both") as s:
             before(s)
-            return relight.loop(s, model=self.model, tools=self.tools, prompt="Tell both")
+            return s.run(self.model, tools=self.tools, prompt="Tell both")
 
     async def run_async(self) -> Any:
         async with relight.aio.open() as rl, await rl.session("tell-both") as s:
-            return await relight.aio.loop(s, model=self.model, tools=self.tools, prompt="Tell both")
+            return await s.run(self.model, tools=self.tools, prompt="Tell both")
 
 
 # -- the store --------------------------------------------------------------------------------------------------
@@ -81,14 +81,14 @@ def test_a_scripted_model_goes_on_where_the_conversation_is(relight_store: relig
         reply = first(s.messages)
         s.append(reply.messages, usage=reply.usage) if isinstance(reply.messages, dict) else None
     with relight_store.session("s") as s:
-        assert relight.loop(s, model=ScriptedModel([{"look": {}}, "Done."]), tools={"look": lambda: "seen"}) == "Done."
+        assert s.run(ScriptedModel([{"look": {}}, "Done."]), tools={"look": lambda: "seen"}) == "Done."
 
 
 def test_a_scripted_error_is_raised_once(relight_store: relight.Relight) -> None:
     model = ScriptedModel([ConnectionError("reset"), "Done."])
     with relight_store.session("s") as s:
         retry = relight.Retry(first_seconds=0.001)
-        assert relight.loop(s, model=model, prompt="go", retry=retry) == "Done."
+        assert s.run(model, prompt="go", retry=retry) == "Done."
     assert model.calls == 2
 
 

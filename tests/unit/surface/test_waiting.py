@@ -13,7 +13,6 @@ import relight
 
 LINE = "relight: w is waiting for an answer: go on?  (relight send w ANSWER, then run this program again)\n"
 PROGRAMS = {
-    "plain": "with relight.open() as rl, rl.session('w') as s:\n    s.ask('go on?')\n",
     "task group": (
         "async def one():\n"
         "    async with relight.aio.open() as rl, await rl.session('w') as s, asyncio.TaskGroup() as group:\n"

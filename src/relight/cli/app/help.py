@@ -14,7 +14,7 @@ _PYTHON: Final = """import relight
 def write_file(path: str, content: str) -> str: ...
 
 with relight.open() as rl, rl.session("fix-login") as s:   # new, or exactly where it stopped
-    relight.loop(s, model=my_model, tools=[write_file], prompt="Make the login test pass")
+    s.run(my_model, tools=[write_file], prompt="Make the login test pass")
 
 # my_model(messages) calls your provider and returns its reply as a dict. Every step is saved before
 # the next one begins; kill it and run it again: nothing is lost, and no tool runs twice."""

@@ -77,7 +77,7 @@ def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Prog
 
 def try_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Program[StatusChange | None]:
     """Run one call to its end, or return the question that a person has to decide before it begins."""
-    writer.refuse_in_step("run_tool")
+    writer.refuse_in_batch("run_tool")
     note_tools(writer, box)
     slot = writer.recorder.fold.slot(call.asked_seq, call.id)
     if slot is None:
@@ -250,7 +250,7 @@ def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> 
 
 def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Program[Any]:
     """A journalled side effect outside any tool call."""
-    writer.refuse_in_step("once")
+    writer.refuse_in_batch("once")
     check_text(key, "the key of once")
     writer.refuse_coroutine(function, "the function of once")
     recorder = writer.recorder

@@ -39,7 +39,7 @@ def ask(
 ) -> Any:
     """The answer to this asking; if there is none, commit `waiting` and raise Waiting."""
     _check(question, key, choices, timeout, default)
-    writer.refuse_in_step("ask")
+    writer.refuse_in_batch("ask")
     recorder = writer.recorder
     digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
     slot = f"key:{key}" if key is not None else ONE_ASKING + digest

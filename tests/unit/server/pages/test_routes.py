@@ -14,9 +14,10 @@ import relight
 from relight.journal.queues.small_records import pack_record
 from relight.server.pages.dialogs import VERBS
 from relight.server.pages.rendering import ASSETS, assets, environment
+from relight.sessions.session import writer_of
 from relight.testing.clock import ManualClock
 from relight.values.queues import Worker
-from relight.values.status import Failure, StatusChange
+from relight.values.status import Failure
 from tests.support.many_sessions import crowd, long_session
 from tests.support.server_harness import ServerHarness
 from tests.unit.server.conftest import fill
@@ -200,7 +201,7 @@ def test_ten_thousand_sessions_cost_one_page(tmp_path: Path) -> None:
 def test_operations_show_quarantine_queues_and_workers_with_what_to_do(harness: ServerHarness) -> None:
     with harness.rl.session("loops", agent="mine") as s:
         s.append({"role": "user", "content": "go"})
-        s._end(StatusChange(status="halted", reason="the same failure 3 times", failure=Failure(kind="auth")))
+        writer_of(s).end("halted", "the same failure 3 times", failure=Failure(kind="auth"))
     harness.rl.submit(["true"], name="in-line", directory=str(harness.store.parent), queue="nightly")
     worker = Worker(
         name="w1",
