@@ -90,10 +90,10 @@ def _taken_over(fleet: Fleet, number: int) -> float:
     (session,) = fleet.submit(1, turns=400, seconds=0.05, wants=[label])
     wait_until("a step", lambda: session in fleet.effects.read_text())
     heir = fleet.start("--concurrency", "1", "--labels", label, name=f"heir{number}")
-    wait_until("the heir", lambda: heir.name in {one.worker.name for one in fleet.rl.workers()})
+    wait_until("the heir", lambda: heir.name in {one.worker.name for one in fleet.rl.queues.workers()})
     victim.signal_all(signal.SIGSTOP)
     begun = time.perf_counter()
-    wait_until("the takeover", lambda: fleet.rl.get(session).attempt == 2)
+    wait_until("the takeover", lambda: fleet.rl.sessions.get(session).attempt == 2)
     seconds = time.perf_counter() - begun
     victim.close()
     heir.close()

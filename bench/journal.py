@@ -42,7 +42,7 @@ def growing(directory: Path, turns: int) -> dict[str, Any]:
                 s.append(message)
                 ours_times.append(time.perf_counter() - started)
         s.complete()
-    listed = [_timed(lambda: rl.checkpoints("grow")) for _ in range(7)]
+    listed = [_timed(lambda: rl.history.checkpoints("grow")) for _ in range(7)]
     rl.close()
     raw.close()
     resume = [_fresh_load(directory) for _ in range(5)]

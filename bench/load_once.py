@@ -15,11 +15,11 @@ def main(directory: Path) -> None:
     """Both are opened before the clock starts: opening is measured elsewhere."""
     raw = RawInsert(directory / "raw.db")
     rl = relight.open(directory / "ours.db")
-    rl.find("grow")
+    rl.sessions.find("grow")
     started = time.perf_counter()
     raw_messages = raw.load()
     middle = time.perf_counter()
-    messages = rl.load("grow").messages
+    messages = rl.history.load("grow").messages
     ended = time.perf_counter()
     assert messages[1:] == raw_messages
     print(json.dumps([ended - middle, middle - started]))

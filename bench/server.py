@@ -195,7 +195,7 @@ def measure(build: Path) -> dict[str, Any]:
             session.complete()
             made_id = session.id
         with relight.open(store) as rl:
-            rl.drop(made_id)
+            rl.sessions.remove(made_id)
     return {
         "generated_seconds": made,
         "pages": {what: {"ms": ms, "bytes": size} for what, (ms, size) in times.items()},

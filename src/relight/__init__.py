@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from relight import aio, errors
     from relight.errors import RelightError, Waiting
-    from relight.library.facade import Loaded, Relight
+    from relight.library.facade import Relight
+    from relight.library.loaded import Loaded
     from relight.sessions.calls.tools import tool
     from relight.sessions.inputs import Reply
     from relight.sessions.session import Session
@@ -47,7 +48,7 @@ __all__ = [
 _MODULES = {
     "Call": "relight.values.call",
     "Checkpoint": "relight.values.checkpoint",
-    "Loaded": "relight.library.facade",
+    "Loaded": "relight.library.loaded",
     "LoopGuard": "relight.values.policy",
     "Relight": "relight.library.facade",
     "RelightError": "relight.errors",

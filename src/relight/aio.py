@@ -27,6 +27,7 @@ from relight.event_loop import Abandoned, alone, awaited, stored
 from relight.history.events import POLL_SECONDS, Event, poll_events
 from relight.history.loading import resolve
 from relight.library.facade import Relight
+from relight.library.sessions import Sessions
 from relight.sessions.calls import effects
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.session import BatchBlock, Session, writer_of
@@ -94,18 +95,6 @@ def _long(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[An
     return call
 
 
-def _streamed(
-    method: Callable[Concatenate[Any, _P], Iterator[_T]],
-) -> Callable[Concatenate[Any, _P], AsyncIterator[_T]]:
-    """A method that iterates, awaited item by item."""
-
-    @functools.wraps(method)
-    def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_T]:
-        return _each(_lazily(functools.partial(method, self._sync, *args, **kwargs)))
-
-    return call
-
-
 def _lazily(make: Callable[[], Iterator[_T]]) -> Iterator[_T]:
     yield from make()
 
@@ -169,7 +158,7 @@ class AsyncSession(_Awaited):
 
     @property
     def status(self) -> Status:
-        """The status as stored; `rl.get` derives the one to show."""
+        """The status as stored; `rl.sessions.get` derives the one to show."""
         return self._session.status
 
     @property
@@ -307,53 +296,37 @@ def _leave_unused(session: Session) -> None:
     session.__exit__(type(error), error, None)
 
 
+class AsyncNoun(_Awaited):
+    """One noun of an open store, awaited; verbs that iterate are used with `async for`."""
+
+    def __init__(self, noun: Any) -> None:
+        self._sync = noun
+
+    def list(self, **options: Any) -> Any:
+        """Sessions, newest first: `async for`. Of queues: to be awaited."""
+        if isinstance(self._sync, Sessions):
+            return _each(_lazily(lambda: self._sync.list(**options)))
+        return alone(functools.partial(self._sync.list, **options), self._sync._context.running_effects)
+
+    def events(
+        self, ref: str, *, after: int = 0, upto: int | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """Steps as events: after < seq <= upto; with `follow` each further one until the session ends."""
+        if not follow:
+            return _each(_lazily(lambda: self._sync.events(ref, after=after, upto=upto)))
+        context = self._sync._context
+        return _each(_lazily(lambda: poll_events(context, resolve(context.store, ref), after=after)))
+
+
 class AsyncRelight(_Awaited):
     """An open store, awaited."""
 
     def __init__(self, relight: Relight) -> None:
         self._sync = relight
+        self.sessions, self.history, self.files = map(AsyncNoun, (relight.sessions, relight.history, relight.files))
+        self.runs, self.queues, self.admin = map(AsyncNoun, (relight.runs, relight.queues, relight.admin))
 
     session = _opens(Relight.session)
-    get = _quick(Relight.get)
-    find = _quick(Relight.find)
-    attention = _quick(Relight.attention)
-    counts = _quick(Relight.counts)
-    load = _quick(Relight.load)
-    checkpoints = _quick(Relight.checkpoints)
-    checkpoint = _quick(Relight.checkpoint)
-    can_resume = _long(Relight.can_resume)
-    label = _quick(Relight.label)
-    archive = _quick(Relight.archive)
-    accept_repository = _quick(Relight.accept_repository)
-    clear = _quick(Relight.clear)
-    settle = _quick(Relight.settle)
-    decide = _quick(Relight.decide)
-    submit = _quick(Relight.submit)
-    enqueue = _quick(Relight.enqueue)
-    queues = _quick(Relight.queues)
-    workers = _quick(Relight.workers)
-    send = _long(Relight.send)
-    fork = _long(Relight.fork)
-    rewind = _long(Relight.rewind)
-    restore = _long(Relight.restore)
-    undo = _long(Relight.undo)
-    resume = _long(Relight.resume)
-    stop = _long(Relight.stop)
-    diff = _long(Relight.diff)
-    verify = _long(Relight.verify)
-    export_bundle = _long(Relight.export_bundle)
-    import_bundle = _long(Relight.import_bundle)
-    drop = _long(Relight.drop)
-    sweep = _long(Relight.sweep)
-    sessions = _streamed(Relight.sessions)
-    steps = _streamed(Relight.steps)
-
-    def tail(self, ref: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
-        """Steps as events, from `after` on; with `follow` until the session ends."""
-        if not follow:
-            return _each(_lazily(lambda: self._sync.tail(ref, after=after)))
-        context = self._sync._context
-        return _each(_lazily(lambda: poll_events(context, resolve(context.store, ref), after=after)))
 
     async def close(self) -> None:
         """Stop the heartbeat and close the store; if a tool still runs in a thread, when it ends."""

@@ -47,7 +47,7 @@ def refusal(path: Path) -> Corrupt:
     """What `load` says; opening the session says the same."""
     with relight.open(path) as rl:
         with pytest.raises(Corrupt) as loading:
-            rl.load("work")
+            rl.history.load("work")
         with pytest.raises(Corrupt) as opening:
             rl.session("work")
     assert (opening.value.seq, opening.value.offered) == (loading.value.seq, loading.value.offered)
@@ -57,13 +57,13 @@ def refusal(path: Path) -> Corrupt:
 def went_on(path: Path) -> int:
     """Take the offer, open the session and write to it; how many messages were kept."""
     with relight.open(path) as rl:
-        rl.prepare_resume("work", from_last_good=True)
+        rl.runs.prepare("work", from_last_good=True)
         with rl.session("work") as s:
             kept = len(s.messages)
             s.append({"role": "user", "content": "and on"})
             s.complete("done after all")
-        assert rl.load("work").result == "done after all"
-        assert rl.verify("work").ok
+        assert rl.history.load("work").result == "done after all"
+        assert rl.history.verify("work").ok
     return kept
 
 
@@ -78,7 +78,7 @@ def test_a_corrupt_newest_step_is_named_and_the_one_before_offered(store: Path, 
     error = refusal(store)
     assert (error.seq, error.offered) == (STEPS, f"work@{STEPS - 1}")
     with relight.open(store) as rl:
-        report = rl.verify("work")
+        report = rl.history.verify("work")
         assert [(problem.seq, problem.offered) for problem in report.problems] == [(STEPS, f"work@{STEPS - 1}")]
     assert went_on(store) == 4
 
@@ -102,7 +102,7 @@ def test_a_missing_row_is_named_by_load_and_by_verify(store: Path) -> None:
     error = refusal(store)
     assert (error.seq, error.what, error.offered) == (4, "the step is missing", "work@3")
     with relight.open(store) as rl:
-        report = rl.verify("work")
+        report = rl.history.verify("work")
         assert not report.ok
         assert [problem.seq for problem in report.problems if not problem.abandoned] == [4]
     assert went_on(store) == 2
@@ -114,7 +114,7 @@ def test_a_broken_head_row_is_rebuilt_from_the_journal(store: Path, damage: str)
     error = refusal(store)
     assert error.offered == f"work@{STEPS}"
     with relight.open(store) as rl:
-        (listed,) = rl.sessions()
+        (listed,) = rl.sessions.list()
         assert listed.attention is not None and listed.attention.kind == "corrupt"
     assert went_on(store) == 4
 
@@ -122,10 +122,10 @@ def test_a_broken_head_row_is_rebuilt_from_the_journal(store: Path, damage: str)
 def test_a_broken_identity_row_is_listed_and_named(store: Path) -> None:
     sql(store, "UPDATE sessions SET record = x'00112233'")
     with relight.open(store) as rl:
-        assert [info.name for info in rl.sessions()] == ["work"]
-        assert not rl.verify().ok
+        assert [info.name for info in rl.sessions.list()] == ["work"]
+        assert not rl.history.verify().ok
         with pytest.raises(Corrupt):
-            rl.load("work")
+            rl.history.load("work")
 
 
 def test_other_sessions_are_not_hurt(store: Path) -> None:
@@ -133,9 +133,9 @@ def test_other_sessions_are_not_hurt(store: Path) -> None:
         s.append({"role": "user", "content": "hello"})
     sql(store, BREAK_BODY.format(4))
     with relight.open(store) as rl:
-        assert len(rl.load("other").messages) == 1
-        assert rl.verify("other").ok
-        assert not rl.verify().ok
+        assert len(rl.history.load("other").messages) == 1
+        assert rl.history.verify("other").ok
+        assert not rl.history.verify().ok
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_damaged_content_of_a_file_is_told_and_hurts_nothing_else(tmp_path: Path
     flip_content(path.with_name(path.name + ".blobs"), random.Random(1).randbytes(5000))
     with relight.open(path) as rl:
         with pytest.raises(Corrupt) as refused:
-            rl.restore("work@2")
+            rl.files.restore("work@2")
         assert refused.value.exit_code == 5
         assert {name: (files / name).read_bytes() for name in ("one", "two")} == {"one": b"1", "two": b"2"}
-        assert len(rl.load("work").messages) == 2
-        rl.undo("work")
+        assert len(rl.history.load("work").messages) == 2
+        rl.history.undo("work")
         assert sorted(file.name for file in files.iterdir()) == ["one", "two"]
-        rl.restore("work@2", paths=["two"])
+        rl.files.restore("work@2", paths=["two"])
         assert {name: (files / name).read_bytes() for name in ("one", "two")} == {"one": b"1", "two": b"two"}
 
 
@@ -217,7 +217,7 @@ def tells_or_is_whole(path: Path, *, messages: int) -> bool:
     """Either every acknowledged message is there, or somebody says that something is wrong."""
     try:
         with relight.open(path) as rl:
-            return len(rl.load("work").messages) == messages or not rl.verify().ok
+            return len(rl.history.load("work").messages) == messages or not rl.history.verify().ok
     except StoreError:
         return True
 
@@ -237,8 +237,8 @@ def newest_flipped(data: bytes) -> bytes:
 
 def test_what_a_killed_writer_left_in_the_log_is_there(log: Path) -> None:
     with relight.open(log) as rl:
-        assert len(rl.load("work").messages) == 4
-        assert rl.verify().ok
+        assert len(rl.history.load("work").messages) == 4
+        assert rl.history.verify().ok
 
 
 @pytest.mark.parametrize("damage", [flipped, newest_flipped, cut])
@@ -252,7 +252,7 @@ def test_a_session_that_lost_its_newest_steps_goes_on_from_what_is_whole(log: Pa
     wal = log.with_name(log.name + "-wal")
     wal.write_bytes(wal.read_bytes()[:-3000])
     with relight.open(log) as rl:
-        found = [problem.what for problem in rl.verify().problems]
+        found = [problem.what for problem in rl.history.verify().problems]
         assert any("step 5 was acknowledged, and the journal ends at 4" in what for what in found)
     assert went_on(log) == 3
 

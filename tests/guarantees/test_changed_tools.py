@@ -68,7 +68,7 @@ def test_a_changed_tool_is_refused_under_a_pending_call_and_noted_otherwise(worl
         box = [] if after == "gone" else [tool(after)]
         try:
             s.run(lambda messages: {"role": "assistant", "content": "end"}, tools=box)
-            notes = [event.note for event in world.start().tail(name) if "tools_changed" in event.note]
+            notes = [event.note for event in world.start().history.events(name) if "tools_changed" in event.note]
             saw = "noted" if notes else "same"
         except ToolsChanged as error:
             assert error.diff and "t" in error.diff[0]
@@ -83,5 +83,7 @@ def test_a_parameter_that_comes_or_goes_is_noted(world: Simulation) -> None:
     leave(world, "a", "once", "finished")
     with world.start().session("a") as s:
         s.run(lambda messages: {"role": "assistant", "content": "end"}, tools=[tool("once", more=True)])
-    notes = [event.note["tools_changed"] for event in world.start().tail("a") if "tools_changed" in event.note]
+    notes = [
+        event.note["tools_changed"] for event in world.start().history.events("a") if "tools_changed" in event.note
+    ]
     assert notes == [["~ t once(a) -> once(a,b)"]]

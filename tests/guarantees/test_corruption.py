@@ -46,16 +46,16 @@ class Original:
                     s.state["n"] = number
                     s.append({"role": "assistant", "content": f"{number} " * (1 + number * 7 % 90)})
                 s.checkpoint("end")
-            rl.fork("a@9", name="b", prompt="other")
-            self.id = rl.get("a").id
-            self.past = {one.seq: self.reported(rl, f"a@{one.seq}") for one in rl.checkpoints("a")}
+            rl.history.fork("a@9", name="b", prompt="other")
+            self.id = rl.sessions.get("a").id
+            self.past = {one.seq: self.reported(rl, f"a@{one.seq}") for one in rl.history.checkpoints("a")}
             self.now = self.reported(rl, "a")
-            self.seq = rl.get("a").seq
+            self.seq = rl.sessions.get("a").seq
         self.bytes = self.path.read_bytes()
 
     @staticmethod
     def reported(rl: Relight, ref: str) -> Any:
-        loaded = rl.load(ref)
+        loaded = rl.history.load(ref)
         return loaded.messages, loaded.state, loaded.calls
 
 
@@ -94,19 +94,19 @@ def judge(original: Original, path: Path) -> str:
 
 def survive(original: Original, rl: Relight, error: Corrupt) -> str:
     """Named, offered, and gone on from there."""
-    report = rl.verify()
+    report = rl.history.verify()
     assert not report.ok, "load finds damage that verify does not"
-    assert not rl.can_resume("a").ok if _readable(rl) else True
+    assert not rl.runs.plan("a").ok if _readable(rl) else True
     if error.offered is None:
         return "named, nothing offered" if error.seq is not None else "named the store"
     seq = int(error.offered.partition("@")[2])
     assert original.reported(rl, error.offered) == original.past[seq], "what is offered is not what was written"
     try:
-        rl.prepare_resume("a", from_last_good=True)
+        rl.runs.prepare("a", from_last_good=True)
         with rl.session("a") as s:
             assert (s.messages, dict(s.state)) == original.past[seq][:2]
             s.append(user("goes on"))
-        assert rl.load("a").messages == [*original.past[seq][0], user("goes on")]
+        assert rl.history.load("a").messages == [*original.past[seq][0], user("goes on")]
     except Corrupt:
         return "named and offered, not writable"
     return "named, offered, went on"
@@ -114,7 +114,7 @@ def survive(original: Original, rl: Relight, error: Corrupt) -> str:
 
 def _readable(rl: Relight) -> bool:
     try:
-        rl.get("a")
+        rl.sessions.get("a")
     except RelightError:
         return False
     return True
@@ -127,7 +127,7 @@ def tell(counts: Counter[str]) -> str:
 def test_a_flipped_id_in_the_sessions_own_row_is_named_and_mended(original: Original, memory_path: Path) -> None:
     """Found by id it looks whole, since the index has the id; found by name it does not."""
     with relight.open(put(memory_path / "whole.db", original.bytes)) as rl:
-        id_ = rl.get("a").id.encode()
+        id_ = rl.sessions.get("a").id.encode()
     locations, at = [], original.bytes.find(id_)
     while at >= 0:
         locations.append(at)
@@ -238,7 +238,7 @@ def test_a_flipped_byte_in_the_log_of_a_killed_writer_is_harmless_or_named(
 def _judge_log(path: Path, wanted: list[dict[str, Any]]) -> str:
     try:
         with relight.open(path) as rl:
-            assert rl.load("a").messages == wanted, "silently different"
+            assert rl.history.load("a").messages == wanted, "silently different"
             return "same"
     except NotFound:
         raise AssertionError("silently gone") from None
@@ -382,24 +382,24 @@ def test_a_journal_rewritten_row_by_row_is_noticed_and_goes_on(original: Origina
     blow(connection, original)
     connection.close()
     with relight.open(path) as rl:
-        assert not rl.verify("a").ok
-        assert not rl.verify().ok
+        assert not rl.history.verify("a").ok
+        assert not rl.history.verify().ok
         with pytest.raises(Corrupt) as caught:
-            rl.load("a")
+            rl.history.load("a")
         assert caught.value.seq in named, str(caught.value)
         with pytest.raises(Corrupt):
             rl.session("a")
-        assert rl.find("b") is not None
+        assert rl.sessions.find("b") is not None
         if caught.value.seq is not None and caught.value.seq > 1:
             assert caught.value.offered is not None, "nothing is offered"
         if what != "the first step is missing":
-            rl.prepare_resume("a", from_last_good=True)
+            rl.runs.prepare("a", from_last_good=True)
             with rl.session("a") as s:
                 if "signed anew" not in what:
                     assert s.messages in [messages for messages, _, _ in original.past.values()]
                 s.append(user("goes on"))
-            assert rl.load("a").messages[-1] == user("goes on")
-            assert rl.verify("a").ok, rl.verify("a")
+            assert rl.history.load("a").messages[-1] == user("goes on")
+            assert rl.history.verify("a").ok, rl.history.verify("a")
 
 
 @pytest.mark.guarantee("G28")
@@ -411,9 +411,9 @@ def test_every_single_row_signed_anew_is_noticed(original: Original, tmp_path: P
         sign_anew(seq)(connection, original)
         connection.close()
         with relight.open(path) as rl:
-            assert not rl.verify("a").ok, f"step {seq} was rewritten and signed, and verify says nothing"
+            assert not rl.history.verify("a").ok, f"step {seq} was rewritten and signed, and verify says nothing"
             with pytest.raises(Corrupt):
-                rl.load("a")
+                rl.history.load("a")
     figure(
         "G28", f"each of {original.seq - 1} steps rewritten and signed anew, 0 unnoticed; {len(BLOWS)} other rewritings"
     )
@@ -429,7 +429,7 @@ def test_a_column_that_says_what_the_record_does_not_is_noticed(
     blow(connection, original)
     connection.close()
     with relight.open(path) as rl:
-        assert not rl.verify().ok
+        assert not rl.history.verify().ok
         with pytest.raises(RelightError) as caught:
             rl.session("a" if blow is change_status else "z")
         assert not isinstance(caught.value, NotFound)
@@ -441,19 +441,19 @@ def test_damage_that_a_rewind_left_behind_keeps_nobody_from_going_on(tmp_path: P
         with rl.session("a") as s:
             for number in range(10):
                 s.append(user(str(number)))
-        rl.rewind("a@4")
+        rl.history.rewind("a@4")
         with rl.session("a") as s:
             s.append(user("on"))
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE steps SET at_us = 7 WHERE seq = 8")
     connection.close()
     with relight.open(path) as rl:
-        report = rl.verify("a")
+        report = rl.history.verify("a")
         assert [(problem.seq, problem.abandoned) for problem in report.problems] == [(8, True)]
         assert report.ok
-        assert [message["content"] for message in rl.load("a").messages] == ["0", "1", "2", "on"]
+        assert [message["content"] for message in rl.history.load("a").messages] == ["0", "1", "2", "on"]
         with pytest.raises(Corrupt):
-            rl.load("a@9")
+            rl.history.load("a@9")
 
 
 @pytest.mark.guarantee("G28")
@@ -464,11 +464,11 @@ def test_the_first_link_of_a_fork_is_checked_wherever_it_was_forked_off(tmp_path
         with rl.session("a") as s:
             for number in range(5):
                 s.append(user(f"message {number}"))
-        rl.fork("a@5", name="b")
-        session = rl.fork("b@3", name="c", prompt="another way").id
+        rl.history.fork("a@5", name="b")
+        session = rl.history.fork("b@3", name="c", prompt="another way").id
         with rl.session("c") as s:
             s.replace([user("all that matters")])  # from here on nobody loads what lies before
-        assert rl.verify().ok
+        assert rl.history.verify().ok
         signed, digest = [], bytes(32)
         for step in rl.store.steps(session):
             digest = step_digest(digest, step)
@@ -481,5 +481,5 @@ def test_the_first_link_of_a_fork_is_checked_wherever_it_was_forked_off(tmp_path
     connection.execute("UPDATE heads SET record = ? WHERE sid = ?", (resealed, sid))
     connection.close()
     with relight.open(path) as rl:
-        assert rl.load("c").messages == [user("all that matters")]
-        assert [one.seq for one in rl.verify("c").problems] == [4]
+        assert rl.history.load("c").messages == [user("all that matters")]
+        assert [one.seq for one in rl.history.verify("c").problems] == [4]

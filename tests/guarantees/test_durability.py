@@ -31,24 +31,24 @@ def check(rl: Relight, reported: Path, name: str) -> int:
     """All that was told is there and whole; how many were told."""
     pairs = [line.split() for line in lines_of(reported) if line != "open"]
     acknowledged = {int(seq): int(number) for seq, number in pairs}
-    steps = {event.seq: event for event in rl.tail(name)}
+    steps = {event.seq: event for event in rl.history.events(name)}
     for seq, number in acknowledged.items():
         assert seq in steps, f"step {seq} was acknowledged and is lost"
         assert steps[seq].messages == [{"role": "user", "content": str(number)}]
-    contents = [int(message["content"]) for message in rl.load(name).messages]
+    contents = [int(message["content"]) for message in rl.history.load(name).messages]
     assert contents == list(range(len(contents)))
     assert len(contents) >= len(acknowledged)
     assert list(steps) == list(range(1, len(steps) + 1))
-    assert rl.verify(name).ok
+    assert rl.history.verify(name).ok
     return len(acknowledged)
 
 
 def is_waiting_for_nobody(rl: Relight, name: str) -> None:
     """G12: after a kill the session is shown as what it is, and can go on at once."""
-    info = rl.get(name)
+    info = rl.sessions.get(name)
     assert info.status in ("terminated", "queued"), info
-    assert rl.can_resume(name).ok
-    assert name in [one.name for one in rl.sessions(status=info.status)]
+    assert rl.runs.plan(name).ok
+    assert name in [one.name for one in rl.sessions.list(status=info.status)]
 
 
 @pytest.mark.guarantee("G1")
@@ -73,7 +73,7 @@ def test_an_acknowledged_step_survives_a_kill_at_any_moment(
                 now = check(rl, reported, name)
                 acknowledged, total = acknowledged + now - total, now
                 is_waiting_for_nobody(rl, name)
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     figure("G1", f"{kills} SIGKILLs at random moments, {acknowledged} acknowledged steps, 0 lost, 0 waits for a lease")
 
 
@@ -95,12 +95,12 @@ def test_a_kill_at_any_point_of_a_commit_or_a_resume_loses_nothing(
                     child.kill()  # where the point is passed only once in the session's life it lives on
                     assert child.was_killed, child.said
                     kills += 1
-                    if rl.find(name) is not None:
+                    if rl.sessions.find(name) is not None:
                         check(rl, reported, name)
                         is_waiting_for_nobody(rl, name)
                         checkpoints += all_whole(rl, name)
                 assert len(lines_of(reported)) >= 2
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     figure("G2", f"{kills} crash states, {checkpoints} listed checkpoints loaded, 0 broken")
     figure(
         "G12", f"{kills} kills at {len(PLACES[where])} {where} points, twice in a row, inside the resume: 0 stranded"
@@ -109,7 +109,7 @@ def test_a_kill_at_any_point_of_a_commit_or_a_resume_loses_nothing(
 
 def all_whole(rl: Relight, name: str) -> int:
     """G2: what is listed loads. How many were listed."""
-    listed = rl.checkpoints(name)
+    listed = rl.history.checkpoints(name)
     for checkpoint in listed[-3:]:
-        assert len(rl.load(checkpoint.id).messages) == checkpoint.message_count
+        assert len(rl.history.load(checkpoint.id).messages) == checkpoint.message_count
     return len(listed)

@@ -58,20 +58,20 @@ class Agent:
         """After a death: nothing ran twice, and every call in doubt is shown."""
         lines = Counter(lines_of(self.effects))
         assert not lines or max(lines.values()) == 1, f"ran twice: {lines}"
-        if rl.find(self.name) is None:
+        if rl.sessions.find(self.name) is None:
             return
-        plan = rl.can_resume(self.name)
+        plan = rl.runs.plan(self.name)
         assert plan.ok, plan
         begun: set[str] = set()
         ended: set[str] = set()
-        for event in rl.tail(self.name):
+        for event in rl.history.events(self.name):
             begun.update(intent["id"] for intent in event.intents)
             ended.update(outcome["id"] for outcome in event.outcomes)
         shown = {call.id for call in plan.in_doubt}
-        if rl.get(self.name).status != "completed":
+        if rl.sessions.get(self.name).status != "completed":
             assert shown == begun - ended
-            assert rl.get(self.name).in_doubt == len(shown)
-        recorded = {call.id for call in rl.load(self.name).calls if call.result_seq is not None}
+            assert rl.sessions.get(self.name).in_doubt == len(shown)
+        recorded = {call.id for call in rl.history.load(self.name).calls if call.result_seq is not None}
         assert set(lines) <= shown | recorded, "an effect happened that nobody can see"
         self.doubted |= shown
 
@@ -79,7 +79,7 @@ class Agent:
         """At its end: how many calls were reported as unknown."""
         lines = Counter(lines_of(self.effects))
         assert not lines or max(lines.values()) == 1, f"ran twice: {lines}"
-        loaded = rl.load(self.name)
+        loaded = rl.history.load(self.name)
         assert lint(loaded.messages) == []
         results = {m["tool_call_id"]: m["content"] for m in loaded.messages if m["role"] == "tool"}
         assert sorted(results) == IDS
@@ -92,9 +92,9 @@ class Agent:
         asked = len(lines_of(self.asked))
         assert asked <= TURNS + 1 + self.deaths, "finished replies were asked for again"
         assert max(Counter(lines_of(self.asked)).values()) <= 1 + self.deaths
-        assert rl.get(self.name).usage.input_tokens == 10 * (TURNS + 1), "usage is counted once a reply"
-        assert rl.get(self.name).status == "completed"
-        assert rl.verify(self.name).ok
+        assert rl.sessions.get(self.name).usage.input_tokens == 10 * (TURNS + 1), "usage is counted once a reply"
+        assert rl.sessions.get(self.name).status == "completed"
+        assert rl.history.verify(self.name).ok
         return len(unknown)
 
 

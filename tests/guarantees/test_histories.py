@@ -81,7 +81,7 @@ def _live(seed: int) -> tuple[int, int, int]:
     assert twice == {}, twice
     rl = world.restart()
     assert forgotten(rl, set(taken)) == []
-    assert rl.verify().ok
+    assert rl.history.verify().ok
     world.close()
     return deaths, len(taken), undos
 

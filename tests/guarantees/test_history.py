@@ -134,16 +134,16 @@ def _replies(name: str, script: Messages) -> list[Messages]:
 def _look_everywhere(life: Life, rl: Relight) -> int:
     """Fork and rewind to random checkpoints; each must give a history the provider takes once its calls are closed."""
     looked = 0
-    checkpoints = rl.checkpoints("a")
+    checkpoints = rl.history.checkpoints("a")
     for checkpoint in life.rng.sample(checkpoints, min(3, len(checkpoints))):
-        fork = rl.fork(f"a@{checkpoint.seq}")
+        fork = rl.history.fork(f"a@{checkpoint.seq}")
         with rl.session(fork.id) as s:
             for call in s.pending_calls():
                 s.run_tool(call, life.tools)
             assert lint(s.messages) == []
         looked += 1
     target = life.rng.choice(checkpoints)
-    rl.rewind(f"a@{target.seq}")
+    rl.history.rewind(f"a@{target.seq}")
     with rl.session("a") as s:
         s.append(HURRY)
         s.append(_final(life.name))

@@ -72,9 +72,9 @@ def test_a_stopped_writer_that_was_taken_over_is_refused_at_its_first_write(
             s.close()
             writer.close()
             assert os.WEXITSTATUS(writer.child.wait()) == LeaseLost.exit_code
-        contents = [message["content"] for message in rl.load("a").messages]
+        contents = [message["content"] for message in rl.history.load("a").messages]
         assert contents == ["before", "successor"] * zombies
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     figure("G8", f"{zombies} writers stopped past their lease and taken over, 0 writes of theirs afterwards")
 
 
@@ -108,7 +108,7 @@ def test_a_stopped_writer_that_nobody_took_over_goes_on(fork_server: ForkServer,
     writer = Writer(fork_server, tmp_path, "lid")
     writer.child.signal(signal.SIGSTOP)
     with relight.open(tmp_path / "relight.db") as rl:
-        head = rl.store.find(rl.get("a").id)
+        head = rl.store.find(rl.sessions.get("a").id)
         assert head is not None and head.head is not None and head.head.lease is not None
         lease = head.head.lease
         wait_until("the lease to end", lambda: lease.expired(rl.store.instant()))
@@ -116,7 +116,7 @@ def test_a_stopped_writer_that_nobody_took_over_goes_on(fork_server: ForkServer,
         writer.child.signal(signal.SIGCONT)
         assert writer.answer(1).startswith("ok")
         writer.close()
-        assert [message["content"] for message in rl.load("a").messages] == ["after the lid"]
+        assert [message["content"] for message in rl.history.load("a").messages] == ["after the lid"]
 
 
 @pytest.mark.crash
@@ -193,16 +193,16 @@ class Schedule:
     def clear(self, number: int) -> None:
         if self.rng.random() < 0.1 and self.holders:
             try:
-                self.world.start().clear("a")
+                self.world.start().admin.release("a")
             except RelightError:
                 return  # nobody holds it
 
     def check(self) -> None:
         rl = self.world.start()
-        if rl.find("a") is None:
+        if rl.sessions.find("a") is None:
             return
-        assert [message["content"] for message in rl.load("a").messages] == self.expected
-        assert rl.verify().ok
+        assert [message["content"] for message in rl.history.load("a").messages] == self.expected
+        assert rl.history.verify().ok
 
 
 def test_no_schedule_of_claims_and_zombies_has_two_writers(sample: Any, figure: Figure) -> None:
@@ -235,7 +235,7 @@ def stop(rl: relight.Relight, how: str) -> str:
     elif how != "working":  # which ends as if its process had died: nothing more is written
         s.close()
     if how == "queued":
-        rl.send(how, "more")
+        rl.runs.send(how, "more")
     return s.id
 
 
@@ -253,10 +253,10 @@ def test_a_wall_clock_that_jumps_gives_nobody_a_lease_and_loses_no_session(world
         world.time.set_wall(world.time.now_us() - jump * 1_000_000)
         s.append({"role": "user", "content": "and now"})
         world.time.set_wall(world.time.now_us() + jump * 1_000_000)
-        assert second.sweep(Retention(finished_days=7)).sessions == []
+        assert second.admin.sweep(Retention(finished_days=7)).sessions == []
         for session, how in kept.items():
-            assert second.load(session).messages[0]["content"] == how
-        times = [checkpoint.created_at for checkpoint in second.checkpoints("held")]
+            assert second.history.load(session).messages[0]["content"] == how
+        times = [checkpoint.created_at for checkpoint in second.history.checkpoints("held")]
         assert times == sorted(times), "steps are told in another order than they happened"
         s.close()
     figure(

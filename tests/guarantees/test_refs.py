@@ -87,32 +87,34 @@ def prepare(rl: Relight) -> dict[str, Any]:
 
 
 def contents(rl: Relight) -> dict[str, Any]:
-    return {info.id: (info.name, info.seq, info.status, rl.load(info.id).messages) for info in rl.sessions()}
+    return {
+        info.id: (info.name, info.seq, info.status, rl.history.load(info.id).messages) for info in rl.sessions.list()
+    }
 
 
 def readings(rl: Relight) -> list[Callable[[str], Any]]:
     return [
-        rl.get,
-        rl.load,
-        rl.checkpoints,
-        rl.can_resume,
-        rl.verify,
-        lambda ref: list(rl.tail(ref)),
-        lambda ref: list(rl.sessions(key=ref)),
-        lambda ref: list(rl.sessions(search=ref)),
-        lambda ref: list(rl.sessions(labels={ref: ref, "team": ref})),
-        lambda ref: list(rl.sessions(agent=ref, provider=ref)),
+        rl.sessions.get,
+        rl.history.load,
+        rl.history.checkpoints,
+        rl.runs.plan,
+        rl.history.verify,
+        lambda ref: list(rl.history.events(ref)),
+        lambda ref: list(rl.sessions.list(key=ref)),
+        lambda ref: list(rl.sessions.list(search=ref)),
+        lambda ref: list(rl.sessions.list(labels={ref: ref, "team": ref})),
+        lambda ref: list(rl.sessions.list(agent=ref, provider=ref)),
     ]
 
 
 def writings(rl: Relight) -> list[Callable[[str], Any]]:
     return [
-        lambda ref: rl.drop(ref + "@nothing" if ref in ("a", "b", "abcd") else ref),
-        lambda ref: rl.rewind(ref + "@nothing"),
-        lambda ref: rl.archive(ref + "@nothing"),
-        lambda ref: rl.settle(ref, ref, result="x"),
-        lambda ref: rl.label("a@1", ref + "\x00"),
-        lambda ref: rl.fork("a", name=ref + "/"),
+        lambda ref: rl.sessions.remove(ref + "@nothing" if ref in ("a", "b", "abcd") else ref),
+        lambda ref: rl.history.rewind(ref + "@nothing"),
+        lambda ref: rl.sessions.archive(ref + "@nothing"),
+        lambda ref: rl.runs.settle(ref, ref, result="x"),
+        lambda ref: rl.history.label("a@1", ref + "\x00"),
+        lambda ref: rl.history.fork("a", name=ref + "/"),
         lambda ref: rl.session(ref + "/"),
         lambda ref: rl.session(ref + "@nothing"),
     ]
@@ -139,7 +141,7 @@ def test_hostile_text_is_never_more_than_an_unknown_name(
                 except BaseException as error:
                     raise AssertionError(f"{text[:60]!a}: {type(error).__name__}: {error}") from error
         assert contents(rl) == before
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"relight.db"}
     figure("G21", f"{tried} uses of hostile texts as ids, names, labels, filters: 0 reached a path or a statement")
 
@@ -149,7 +151,7 @@ def test_a_name_that_could_not_be_typed_back_is_refused(world: Simulation, name:
     rl = world.start()
     with pytest.raises((InvalidName, NotFound)):
         rl.session(name)
-    assert list(rl.sessions()) == []
+    assert list(rl.sessions.list()) == []
 
 
 @pytest.mark.parametrize("name", [None, 12, b"a", ["a"], object()], ids=["none", "int", "bytes", "list", "object"])
@@ -157,7 +159,7 @@ def test_a_name_that_is_no_text_is_refused(world: Simulation, name: Any) -> None
     rl = world.start()
     with pytest.raises(UsageError):
         rl.session(name)
-    for act in (rl.get, rl.load, rl.drop):
+    for act in (rl.sessions.get, rl.history.load, rl.sessions.remove):
         with pytest.raises((UsageError, Unresolved)):
             act(name)
 
@@ -179,25 +181,25 @@ def test_only_an_exact_name_a_whole_id_or_an_unambiguous_prefix_leads_somewhere(
         sessions[s.id] = s.name
     asked = 0
     for session, name in sessions.items():
-        assert rl.get(session).id == session
-        assert rl.get(name or "").id == session
+        assert rl.sessions.get(session).id == session
+        assert rl.sessions.get(name or "").id == session
         for length in range(1, 32):
             asked += 1
             prefix = session[:length]
             fitting = [one for one in sessions if one.startswith(prefix)]
             named = [one for one, called in sessions.items() if called == prefix]
             if named:
-                assert rl.get(prefix).id == named[0], "an exact name comes before a prefix"
+                assert rl.sessions.get(prefix).id == named[0], "an exact name comes before a prefix"
             elif length < 4:
                 with pytest.raises(NotFound):
-                    rl.get(prefix)
+                    rl.sessions.get(prefix)
             elif len(fitting) == 1:
-                assert rl.get(prefix).id == session
+                assert rl.sessions.get(prefix).id == session
             else:
                 with pytest.raises(Ambiguous):
-                    rl.get(prefix)
+                    rl.sessions.get(prefix)
         with pytest.raises(NotFound):
-            rl.get(session + "0")
+            rl.sessions.get(session + "0")
         with pytest.raises(NotFound):
-            rl.get(session[:8].upper() + "x")
+            rl.sessions.get(session[:8].upper() + "x")
     figure("G14", f"{asked} prefixes of {len(sessions)} ids, some of them names of others: 0 led to another session")

@@ -27,26 +27,26 @@ def test_without_a_policy_no_process_sweeps_however_old_a_session_is(world: Simu
     rl = world.start()
     finished(rl, "old")
     world.time.advance(1000 * DAY)
-    assert rl.sweep_if_due(by="serve") is None
-    assert not rl.retention.is_set and rl.retention.finished_days is None
-    assert rl.find("old") is not None
-    assert (rl.kept_longer_than(7.0).sessions, rl.kept_longer_than(2000.0).sessions) == (1, 0)
+    assert rl.admin.sweep_if_due(by="serve") is None
+    assert not rl.admin.retention().is_set and rl.admin.retention().finished_days is None
+    assert rl.sessions.find("old") is not None
+    assert (rl.admin.kept_longer_than(7.0).sessions, rl.admin.kept_longer_than(2000.0).sessions) == (1, 0)
 
 
 def test_a_policy_is_the_stores_and_one_of_all_its_processes_sweeps_a_day(world: Simulation) -> None:
     one, other = world.start(), world.start()
     old = finished(one, "old")
-    one.set_retention(7.0, by="ada")
-    assert (other.retention.finished_days, other.retention.set_by) == (7.0, "ada")
-    assert [rl.sweep_if_due(by="serve") is None for rl in (one, other)] == [False, True]
+    one.admin.set_retention(7.0, by="ada")
+    assert (other.admin.retention().finished_days, other.admin.retention().set_by) == (7.0, "ada")
+    assert [rl.admin.sweep_if_due(by="serve") is None for rl in (one, other)] == [False, True]
     world.time.advance(8 * DAY)
-    swept = [rl.sweep_if_due(by="serve") for rl in (one, other, world.start())]
+    swept = [rl.admin.sweep_if_due(by="serve") for rl in (one, other, world.start())]
     assert [one.sessions if one is not None else None for one in swept] == [[old], None, None]
     finished(one, "next")
     world.time.advance(8 * DAY)
-    one.set_retention(None, by="ada")
-    assert other.retention.is_set and other.sweep_if_due(by="serve") is None
-    assert one.find("next") is not None
+    one.admin.set_retention(None, by="ada")
+    assert other.admin.retention().is_set and other.admin.sweep_if_due(by="serve") is None
+    assert one.sessions.find("next") is not None
 
 
 def test_a_setting_of_a_process_becomes_the_stores_policy_when_it_sweeps(
@@ -54,13 +54,13 @@ def test_a_setting_of_a_process_becomes_the_stores_policy_when_it_sweeps(
 ) -> None:
     rl = world.start()
     monkeypatch.setenv("RELIGHT_RETENTION", "36h")
-    assert rl.retention.finished_days == 1.5
-    assert rl.sweep_if_due(by="serve") is not None
+    assert rl.admin.retention().finished_days == 1.5
+    assert rl.admin.sweep_if_due(by="serve") is not None
     monkeypatch.delenv("RELIGHT_RETENTION")
-    assert (rl.retention.finished_days, rl.retention.set_by) == (1.5, "RELIGHT_RETENTION")
+    assert (rl.admin.retention().finished_days, rl.admin.retention().set_by) == (1.5, "RELIGHT_RETENTION")
     monkeypatch.setenv("RELIGHT_RETENTION", "a week")
     with pytest.raises(UsageError, match="RELIGHT_RETENTION"):
-        rl.sweep_if_due(by="serve")
+        rl.admin.sweep_if_due(by="serve")
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_what_is_no_age_is_refused(text: str) -> None:
 def test_what_was_removed_is_known_by_its_id_and_nothing_else_is(world: Simulation) -> None:
     rl = world.start()
     swept, asked, there = finished(rl, "swept"), finished(rl, "secret-name"), finished(rl, "there")
-    rl.drop("secret-name")
-    rl.drop("there", dry_run=True)
-    rl.send("there", "go on")
+    rl.sessions.remove("secret-name")
+    rl.sessions.remove("there", dry_run=True)
+    rl.runs.send("there", "go on")
     world.time.advance(8 * DAY)
-    rl.set_retention(7.0)
-    rl.sweep_if_due(by="serve on h")
-    by_policy, on_request = rl.removed(swept), rl.removed(asked)
+    rl.admin.set_retention(7.0)
+    rl.admin.sweep_if_due(by="serve on h")
+    by_policy, on_request = rl.sessions.removed(swept), rl.sessions.removed(asked)
     assert by_policy is not None and (by_policy.by, by_policy.finished_days) == ("serve on h", 7.0)
     assert by_policy.sessions == [swept]
     assert on_request is not None and not on_request.by_policy and on_request.sessions == []
-    assert rl.removed(there) is None and rl.removed("never") is None
+    assert rl.sessions.removed(there) is None and rl.sessions.removed("never") is None
     records = rl.store.list_records("tombstone").values()
     assert not [one for one in records if b"secret-name" in one or asked.encode() in one]
 
@@ -106,8 +106,8 @@ def test_a_removal_that_was_refused_leaves_no_tombstone(world: Simulation) -> No
             raise NotFound("a")
 
     with pytest.raises(NotFound):
-        world.start(Refusing()).drop("a")
-    assert rl.removed(session) is None and rl.find("a") is not None
+        world.start(Refusing()).sessions.remove("a")
+    assert rl.sessions.removed(session) is None and rl.sessions.find("a") is not None
 
 
 def test_a_supervisor_sweeps_where_the_store_has_a_policy(tmp_path: Path) -> None:

@@ -66,11 +66,11 @@ def files_in(directory: Path) -> Iterator[bytes]:
 
 def readable(rl: relight.Relight) -> Iterator[str]:
     """Everything as the library gives it back: bodies are compressed on disk."""
-    for info in rl.sessions():
+    for info in rl.sessions.list():
         yield repr(info)
-        yield repr(list(rl.steps(info.id)))
-        yield repr(rl.load(info.id))
-        yield repr(list(rl.checkpoints(info.id)))
+        yield repr(list(rl.history.events(info.id)))
+        yield repr(rl.history.load(info.id))
+        yield repr(list(rl.history.checkpoints(info.id)))
 
 
 def refused(do: Callable[[], Any]) -> None:
@@ -88,7 +88,7 @@ def tell_all_about(rl: relight.Relight, canary: Canaries) -> None:
         s.fail(f"bad {canary('reason')}")
     refused(lambda: rl.session(canary("name")))
     refused(lambda: rl.session("keyed", key=canary("key")))
-    refused(lambda: rl.label("s@1", canary("label given later")))
+    refused(lambda: rl.history.label("s@1", canary("label given later")))
     with pytest.raises(RuntimeError), rl.session("dies") as s:
         s.append({"role": "user", "content": "x"})
         raise RuntimeError(f"no {canary('exception')}")
@@ -100,9 +100,9 @@ def tell_all_about(rl: relight.Relight, canary: Canaries) -> None:
                     s.ask(question)
             else:
                 assert s.ask(question) == answer, "the answer to a question that was redacted is found"
-        rl.send("asks", "yes") if answer is None else None
-    rl.send("dies", f"go on with {canary('prompt')}")
-    rl.clear("s", why=canary("why"), who=canary("who"), forget_native=True)
+        rl.runs.send("asks", "yes") if answer is None else None
+    rl.runs.send("dies", f"go on with {canary('prompt')}")
+    rl.admin.release("s", why=canary("why"), who=canary("who"), forget_native=True)
 
 
 def tell_all_data(s: relight.Session, canary: Canaries) -> None:
@@ -127,8 +127,8 @@ def test_what_is_said_about_a_session_is_in_no_byte_of_its_store(
     with relight.open(kept / "r.db") as rl:
         tell_all_about(rl, canary)
         assert canary.found_in(*readable(rl), *files_in(kept)) == []
-        rl.export_bundle("s", kept / "s.relight")
-        documents = [json.dumps(document) for _, document in rl.export("s")]
+        rl.history.export("s", kept / "s.relight")
+        documents = [json.dumps(document) for _, document in rl.history.documents("s")]
     assert canary.found_in(*documents, *files_in(kept)) == []
     figure("G26", f"canaries in {len(canary.locations)} places of what is recorded about a session: in no byte on disk")
 
@@ -139,8 +139,8 @@ def test_a_programs_own_data_is_kept_as_it_is_unless_it_asks(tmp_path: Path, can
             tell_all_data(s, canary)
         found = canary.found_in(*readable(rl))
         assert found == list(canary.locations.values()), "the model and the program are given it again"
-        assert canary.found_in(*(json.dumps(document) for _, document in rl.export("s"))) == []
-        assert canary.found_in(*(json.dumps(one) for _, one in rl.export("s", redact=False))) == found
+        assert canary.found_in(*(json.dumps(document) for _, document in rl.history.documents("s"))) == []
+        assert canary.found_in(*(json.dumps(one) for _, one in rl.history.documents("s", redact=False))) == found
 
 
 @pytest.mark.parametrize("how", ["session", "environment"])
@@ -158,7 +158,7 @@ def test_with_redaction_a_programs_data_is_in_no_byte_either(
         with rl.session("s", workspace=work, redact=True if how == "session" else None) as s:
             tell_all_data(s, canary)
         assert canary.found_in(*readable(rl), *files_in(kept)) == []
-        left_out = rl.restore("s", dry_run=True).plans["main"].left_out
+        left_out = rl.files.restore("s", dry_run=True).plans["main"].left_out
         assert [one.reason for one in left_out] == ["secret", "secret"], "left out, and said so"
     figure("G26", f"with redaction, canaries in {len(canary.locations)} places of a program's data: in no byte on disk")
 
@@ -180,9 +180,9 @@ def test_with_redaction_a_key_that_holds_a_secret_is_refused_before_anything_run
             refused(lambda: s.ask("may I?", key=key))
             refused(lambda: s.run(model, prompt="go", prompt_id=key))
             s.append(call("ghp_" + "c3D4" * 9, "sh", "{}"))
-            assert "ghp_c3D4" not in repr(list(rl.steps("s"))) + repr(s.calls)
+            assert "ghp_c3D4" not in repr(list(rl.history.events("s"))) + repr(s.calls)
         assert ran == [1]
-        assert "again" not in repr(list(rl.steps("s")))
+        assert "again" not in repr(list(rl.history.events("s")))
 
 
 def test_redaction_holds_for_good_once_it_was_asked_for(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_redaction_holds_for_good_once_it_was_asked_for(tmp_path: Path) -> None:
             s.append({"role": "user", "content": "ghp_" + "a1B2" * 9})
         with rl.session("s") as s:
             s.append({"role": "user", "content": "ghp_" + "a1B2" * 9})
-        said = [one["content"] for one in rl.load("s").messages]
+        said = [one["content"] for one in rl.history.load("s").messages]
         assert said == ["ghp_" + "a1B2" * 9, "[redacted:github-token]", "[redacted:github-token]"]
         with pytest.raises(UsageError, match="redact"):
             rl.session("s", redact=False)
@@ -205,7 +205,7 @@ def test_a_restarted_loop_knows_its_prompt_although_it_was_redacted(tmp_path: Pa
         for _ in range(2):
             with rl.session("s", redact=True) as s:
                 s.run(lambda messages: {"role": "assistant", "content": "done"}, prompt=prompt)
-        assert len(rl.load("s").messages) == 2
+        assert len(rl.history.load("s").messages) == 2
         assert canary.found_in(*readable(rl)) == []
 
 

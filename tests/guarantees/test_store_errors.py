@@ -65,17 +65,17 @@ def check(store: Path, reported: Path) -> tuple[int, int]:
     lines = [line.split(" ", 2) for line in lines_of(reported)]
     acknowledged = [(int(seq), number) for kind, seq, number in lines if kind == "ok"]
     with relight.open(store) as rl:
-        if rl.find("a") is None:
+        if rl.sessions.find("a") is None:
             assert acknowledged == []
             return 0, len(lines)
-        steps = {event.seq: event.messages for event in rl.tail("a")}
+        steps = {event.seq: event.messages for event in rl.history.events("a")}
         for seq, number in acknowledged:
             assert [message["content"] for message in steps.get(seq, ())] == [number], f"{seq} is acknowledged and lost"
-        contents = [message["content"] for message in rl.load("a").messages]
+        contents = [message["content"] for message in rl.history.load("a").messages]
         assert len(contents) == len(set(contents)), "a step given again after an error is doubled"
         numbers = [number for _, number in acknowledged]
         assert [one for one in contents if one in numbers] == numbers
-        assert rl.verify().ok
+        assert rl.history.verify().ok
         with rl.session("a") as s:
             s.append({"role": "user", "content": "goes on"})
     return len(acknowledged), sum(kind == "no" for kind, _, _ in lines)
@@ -139,12 +139,12 @@ def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_did(small_disk: Pa
             with pytest.raises(RelightError):
                 s.append({"role": "user", "content": os.urandom(40_000).hex()})
         assert [message["content"] for message in s.messages] == acknowledged
-        assert [message["content"] for message in rl.load("a").messages] == acknowledged
+        assert [message["content"] for message in rl.history.load("a").messages] == acknowledged
     mounting.resize(small_disk, "4m")
     with relight.open(small_disk / "relight.db") as rl:
-        assert [message["content"] for message in rl.load("a").messages] == acknowledged
-        assert rl.verify().ok
-        rl.clear("a")
+        assert [message["content"] for message in rl.history.load("a").messages] == acknowledged
+        assert rl.history.verify().ok
+        rl.admin.release("a")
         with rl.session("a") as s:
             s.append({"role": "user", "content": "goes on"})
     figure("G3", f"a disk of 300 kB filled: {len(acknowledged)} steps acknowledged and kept, the next refused")

@@ -58,21 +58,21 @@ def test_a_session_resumed_while_a_sweep_looks_is_not_removed(world: Simulation)
     opened = []
 
     def resume() -> None:
-        rl.send("a", "more")
+        rl.runs.send("a", "more")
         opened.append(world.start().session("a"))
 
-    removed = world.start(Meanwhile(world.open_store(), resume)).sweep(ALL)
+    removed = world.start(Meanwhile(world.open_store(), resume)).admin.sweep(ALL)
     assert removed.names == ["b"]
-    assert [message["content"] for message in rl.load("a").messages] == ["1", "more"]
+    assert [message["content"] for message in rl.history.load("a").messages] == ["1", "more"]
 
 
 def test_a_session_forked_while_a_sweep_looks_is_not_removed(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", "1")
     finished(rl, "b", "1")
-    sweeper = world.start(Meanwhile(world.open_store(), lambda: rl.fork("a", name="f")))
-    assert sweeper.sweep(ALL).names == ["b"]
-    assert rl.load("f").messages == [user("1")]
+    sweeper = world.start(Meanwhile(world.open_store(), lambda: rl.history.fork("a", name="f")))
+    assert sweeper.admin.sweep(ALL).names == ["b"]
+    assert rl.history.load("f").messages == [user("1")]
 
 
 def test_a_session_resumed_while_it_is_dropped_is_refused_or_gone_and_never_half(world: Simulation) -> None:
@@ -81,13 +81,13 @@ def test_a_session_resumed_while_it_is_dropped_is_refused_or_gone_and_never_half
     opened = []
 
     def resume() -> None:
-        rl.send("a", "more")
+        rl.runs.send("a", "more")
         opened.append(world.start().session("a"))
 
     with pytest.raises(RelightError):
-        world.start(Meanwhile(world.open_store(), resume)).drop("a")
+        world.start(Meanwhile(world.open_store(), resume)).sessions.remove("a")
     opened[0].append(user("still here"))
-    assert len(rl.load("a").messages) == 3
+    assert len(rl.history.load("a").messages) == 3
 
 
 def test_only_finished_sessions_whose_time_is_over_go(world: Simulation) -> None:
@@ -103,41 +103,41 @@ def test_only_finished_sessions_whose_time_is_over_go(world: Simulation) -> None
     rl.session("working").append(user("working"))
     with rl.session("queued") as s:
         s.append(user("x"))
-    rl.send("queued", "more")
+    rl.runs.send("queued", "more")
     world.time.advance(6.9 * 86400)
-    assert rl.sweep(OVER).names == []
+    assert rl.admin.sweep(OVER).names == []
     world.time.advance(0.2 * 86400)
-    dry = rl.sweep(OVER, dry_run=True)
-    assert len(list(rl.sessions())) == 7
-    assert rl.sweep(OVER).sessions == dry.sessions
-    left = {info.name for info in rl.sessions()}
+    dry = rl.admin.sweep(OVER, dry_run=True)
+    assert len(list(rl.sessions.list())) == 7
+    assert rl.admin.sweep(OVER).sessions == dry.sessions
+    left = {info.name for info in rl.sessions.list()}
     assert {"waiting", "left", "working", "queued"} <= left
     assert "complete" not in left
-    assert rl.verify().ok
+    assert rl.history.verify().ok
 
 
 def test_a_session_that_a_kept_fork_reads_from_stays_and_goes_with_it(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", *"123")
-    rl.fork("a@3", name="b")
-    rl.fork("b", name="c")
+    rl.history.fork("a@3", name="b")
+    rl.history.fork("b", name="c")
     with pytest.raises(HasForks) as caught:
-        rl.drop("a")
+        rl.sessions.remove("a")
     assert set(caught.value.forks) == {"b", "c"}
-    assert rl.sweep(ALL).sessions == []
-    assert [message["content"] for message in rl.load("c").messages] == ["1", "2"]
-    removed = rl.drop("a", with_forks=True)
+    assert rl.admin.sweep(ALL).sessions == []
+    assert [message["content"] for message in rl.history.load("c").messages] == ["1", "2"]
+    removed = rl.sessions.remove("a", with_forks=True)
     assert sorted(removed.names) == ["a", "b", "c"]
     for name in "abc":
         with pytest.raises(NotFound):
-            rl.get(name)
+            rl.sessions.get(name)
 
 
 def test_what_somebody_owns_is_not_dropped(world: Simulation) -> None:
     rl = world.start()
     s = rl.session("a")
     with pytest.raises(LeaseHeld):
-        world.start().drop("a")
+        world.start().sessions.remove("a")
     s.append(user("still here"))
 
 
@@ -145,7 +145,7 @@ def test_an_id_is_never_used_again_and_a_dropped_writer_is_told(world: Simulatio
     rl = world.start()
     s = rl.session("a")
     world.machine.alive.clear()
-    world.start().drop("a")
+    world.start().sessions.remove("a")
     with pytest.raises(NotFound):
         s.append(user("ghost"))
     with world.start().session("a") as fresh:
@@ -177,13 +177,13 @@ def test_after_a_drop_no_byte_of_the_session_is_left(tmp_path: Path, sample: Any
             assert any(_holds(one, canary) for one in _files(tmp_path)), (
                 "the test looks for something that was never there"
             )
-            rl.drop(f"drop{number}")
+            rl.sessions.remove(f"drop{number}")
             for one in _files(tmp_path):
                 assert not _holds(one, canary), f"{one.name} still holds it"
                 assert not _holds(one, s.id), f"{one.name} still holds the id"
                 looked += 1
-            assert rl.load(f"keep{number}").messages
-            assert rl.verify().ok
+            assert rl.history.load(f"keep{number}").messages
+            assert rl.history.verify().ok
     figure("G18", f"{rounds} sessions dropped, {looked} files scanned, 0 canaries left, write-ahead log included")
 
 
@@ -206,7 +206,7 @@ def test_sweeps_that_race_commits_and_forks_lose_nothing(tmp_path: Path, sample:
         def sweeper() -> None:
             try:
                 while not done.is_set():
-                    swept.extend(rl.sweep(ALL).sessions)
+                    swept.extend(rl.admin.sweep(ALL).sessions)
             except BaseException as error:
                 errors.append(error)
 
@@ -217,7 +217,7 @@ def test_sweeps_that_race_commits_and_forks_lose_nothing(tmp_path: Path, sample:
             for number in range(rounds):
                 s = rl.session(f"a{number}")
                 s.append(user(str(number)))
-                fork = rl.fork(s.id).id
+                fork = rl.history.fork(s.id).id
                 forks[fork] = [user(str(number))]
                 held.append(s.id)
                 s.complete("done")
@@ -226,7 +226,7 @@ def test_sweeps_that_race_commits_and_forks_lose_nothing(tmp_path: Path, sample:
             thread.join()
         assert errors == []
         for fork, messages in forks.items():
-            assert rl.load(fork).messages == messages, "a fork lost what it reads from its parent"
+            assert rl.history.load(fork).messages == messages, "a fork lost what it reads from its parent"
         assert not set(swept) & set(forks)
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     figure("G18", f"{rounds} commits and forks beside a running sweep, 0 lost")

@@ -75,9 +75,9 @@ def test_a_message_given_again_after_an_unknown_outcome_is_there_once(world: Sim
         s.append(user("2"))
         assert texts(s.messages) == ["0", "1", "2"]
     loaded = world.restart()
-    assert texts(loaded.load("a").messages) == ["0", "1", "2"]
-    assert loaded.get("a").message_count == 3
-    assert loaded.verify().ok
+    assert texts(loaded.history.load("a").messages) == ["0", "1", "2"]
+    assert loaded.sessions.get("a").message_count == 3
+    assert loaded.history.verify().ok
 
 
 def _drive(world: Simulation, rng: Random) -> tuple[int, list[str]]:
@@ -102,7 +102,7 @@ def _drive(world: Simulation, rng: Random) -> tuple[int, list[str]]:
         line.plan = []
         s.append(user("last"))
         reported.append("last")
-        assert texts(s.messages) == texts(rl.load("a").messages)
+        assert texts(s.messages) == texts(rl.history.load("a").messages)
     return line.cuts, reported
 
 
@@ -113,11 +113,11 @@ def test_no_cut_around_a_commit_doubles_or_loses_a_step(sample: Any, figure: Fig
         made, reported = _drive(world, Random(seed))
         cuts += made
         rl = world.restart()
-        found = texts(rl.load("a").messages)
+        found = texts(rl.history.load("a").messages)
         assert len(found) == len(set(found)), f"seed {seed}: doubled {found}"
         assert [one for one in found if one in reported] == reported, f"seed {seed}: told {reported}, found {found}"
-        assert rl.get("a").message_count == len(found), f"seed {seed}"
-        assert rl.verify().ok
+        assert rl.sessions.get("a").message_count == len(found), f"seed {seed}"
+        assert rl.history.verify().ok
     figure("G4", f"{cuts} cuts around commits, 0 steps doubled, 0 acknowledged steps lost")
 
 
@@ -130,7 +130,7 @@ def test_a_verdict_of_unknown_outcome_is_given_once(world: Simulation) -> None:
         with pytest.raises(StoreUnavailable):
             s.complete("r")
         s.complete("r")
-    kinds = [checkpoint.kind for checkpoint in world.start().checkpoints("a")]
+    kinds = [checkpoint.kind for checkpoint in world.start().history.checkpoints("a")]
     assert kinds == ["attempt", "message", "status"]
 
 
@@ -159,7 +159,7 @@ def test_a_writer_taken_over_while_its_outcome_was_unknown_is_refused(world: Sim
             with pytest.raises(LeaseLost):
                 s.append(user("2"))
         other.append(user("3"))
-    assert texts(world.start().load("a").messages) == ["0", "1", "3"]
+    assert texts(world.start().history.load("a").messages) == ["0", "1", "3"]
 
 
 def test_after_a_cut_inside_a_step_block_the_block_is_whole_or_absent(world: Simulation) -> None:
@@ -175,7 +175,7 @@ def test_after_a_cut_inside_a_step_block_the_block_is_whole_or_absent(world: Sim
                     s.state["n"] = 1
             except RelightError:
                 assert plan in ("b", "ab", "bb")
-        loaded = world.start().load(name)
+        loaded = world.start().history.load(name)
         assert (texts(loaded.messages), loaded.state) in ((["0"], {"n": 1}), ([], {})), plan
 
 
@@ -200,6 +200,6 @@ def test_a_step_interrupted_anywhere_and_given_again_is_there_once(world: Simula
         assert texts(s.messages) == [str(number) for number in range(5)]
         assert s.once("k", lambda: 7) == 7
     rl = world.restart()
-    assert texts(rl.load("a").messages) == [str(number) for number in range(5)]
-    assert [one.seq for one in rl.checkpoints("a")] == list(range(1, rl.get("a").seq + 1))
-    assert rl.verify().ok
+    assert texts(rl.history.load("a").messages) == [str(number) for number in range(5)]
+    assert [one.seq for one in rl.history.checkpoints("a")] == list(range(1, rl.sessions.get("a").seq + 1))
+    assert rl.history.verify().ok

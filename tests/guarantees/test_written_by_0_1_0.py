@@ -46,14 +46,14 @@ def texts(messages: list[dict[str, object]]) -> list[object]:
 
 def test_every_session_is_listed_and_every_digest_holds(store: Path) -> None:
     with relight.open(store) as rl:
-        assert {one.name: one.status for one in rl.sessions()} == STATUSES
-        assert rl.verify().problems == []
-        loaded = rl.load("plain")
+        assert {one.name: one.status for one in rl.sessions.list()} == STATUSES
+        assert rl.history.verify().problems == []
+        loaded = rl.history.load("plain")
         assert (loaded.state, loaded.result) == ({"count": 3}, "Ada knows.")
-        assert rl.get("plain").usage.tokens == 15
-        assert texts(rl.load("rewound").messages) == ["0", "1", "after"]
-        assert texts(rl.load("forked").messages) == ["hello", "other"]
-        assert rl.load("plain@asked").messages == [user("Tell Ada")]
+        assert rl.sessions.get("plain").usage.tokens == 15
+        assert texts(rl.history.load("rewound").messages) == ["0", "1", "after"]
+        assert texts(rl.history.load("forked").messages) == ["hello", "other"]
+        assert rl.history.load("plain@asked").messages == [user("Tell Ada")]
 
 
 def test_every_session_that_may_go_on_does(store: Path) -> None:
@@ -61,11 +61,11 @@ def test_every_session_that_may_go_on_does(store: Path) -> None:
         for name in ("open", "forked", "rewound", "doubt"):
             with rl.session(name) as s:
                 s.append(user("and now?"))
-            assert rl.load(name).messages[-1] == user("and now?")
-        rl.send("asks", "yes")
+            assert rl.history.load(name).messages[-1] == user("and now?")
+        rl.runs.send("asks", "yes")
         with rl.session("asks") as s:
             assert s.ask("Deploy?") == "yes"
-        assert rl.verify().problems == []
+        assert rl.history.verify().problems == []
 
 
 def test_what_ran_is_not_run_again_and_a_doubt_stays_one(store: Path) -> None:
@@ -75,10 +75,10 @@ def test_what_ran_is_not_run_again_and_a_doubt_stays_one(store: Path) -> None:
         return lambda: ran.append(name)
 
     with relight.open(store) as rl:
-        rl.rewind("plain@asked")
+        rl.history.rewind("plain@asked")
         with rl.session("plain") as s:
             assert s.once("pay", effect("pay")) == "receipt 1"
-        assert [call.id for call in rl.can_resume("doubt").in_doubt] == ["c1"]
+        assert [call.id for call in rl.runs.plan("doubt").in_doubt] == ["c1"]
         with rl.session("doubt") as s:
             assert [call.id for call in s.calls() if call.in_doubt] == ["c1"]
     assert ran == []
@@ -100,8 +100,8 @@ def test_its_bundles_are_imported_and_go_on(store: Path, tmp_path: Path) -> None
         taken = shell.run("import", str(store.parent / f"{name}.relight"), *where)
         assert taken.returncode == 0, taken.stderr
     with relight.open(tmp_path / "other.db") as rl:
-        assert rl.verify().problems == []
-        assert texts(rl.load("plain").messages)[-1] == "Ada knows."
+        assert rl.history.verify().problems == []
+        assert texts(rl.history.load("plain").messages)[-1] == "Ada knows."
     own = tmp_path / "own"
     made = shell.run("fork", "files@two", "--name", "again", "--workspace", str(own))
     assert made.returncode == 0, made.stderr

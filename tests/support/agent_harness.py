@@ -155,7 +155,7 @@ class AgentHarness:
 
     def find(self, name: str = "job") -> SessionInfo | None:
         with relight.open(self.store, create=False) as rl:
-            return rl.find(name)
+            return rl.sessions.find(name)
 
     def info(self, name: str = "job") -> SessionInfo:
         info = self.find(name)

@@ -110,4 +110,4 @@ def captured(rl: Relight, ref: str = "agent") -> list[int]:
 
 def note_at(rl: Relight, seq: int, ref: str = "agent") -> dict[str, Any]:
     """The note of a step."""
-    return next(event.note for event in rl.tail(ref) if event.seq == seq)
+    return next(event.note for event in rl.history.events(ref) if event.seq == seq)

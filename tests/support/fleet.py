@@ -113,19 +113,19 @@ class Fleet:
         command = [sys.executable, "-P", COUNTED, str(self.effects), str(turns), str(seconds)]
         asked = {"queue": "default", "directory": str(self.directory), **asked}
         self._submitted += 1
-        return [self.rl.submit(command, name=f"job{self._submitted}-{n}", **asked).id for n in range(number)]
+        return [self.rl.queues.submit(command, name=f"job{self._submitted}-{n}", **asked).id for n in range(number)]
 
     def info(self, session: str) -> SessionInfo | None:
         """As it is; None while the store is away."""
         try:
-            return self.rl.get(session)
+            return self.rl.sessions.get(session)
         except RelightError:
             return None
 
     def count(self) -> Counter[str]:
         """Sessions by stored status."""
         try:
-            return Counter({str(status): number for status, number in self.rl.counts().items()})
+            return Counter({str(status): number for status, number in self.rl.sessions.counts().items()})
         except RelightError:
             return Counter()
 
@@ -136,7 +136,7 @@ class Fleet:
 
     def bad(self) -> str:
         """Sessions that ended otherwise than they should, and why."""
-        ended = [one for one in self.rl.sessions() if one.status in ("failed", "terminated", "halted")]
+        ended = [one for one in self.rl.sessions.list() if one.status in ("failed", "terminated", "halted")]
         return "".join(f"{one.id} {one.status} @{one.seq}: {one.reason} {one.failure}\n" for one in ended)
 
     def logs(self) -> str:
@@ -150,12 +150,12 @@ class Judged:
     def __init__(self, fleet: Fleet, sessions: list[str], *, turns: int) -> None:
         self.twice = self.missing = self.reported = self.untold = 0
         effects = Counter(tuple(line.split()[:2]) for line in fleet.effects.read_text().splitlines())
-        self.unfinished = [one for one in sessions if fleet.rl.get(one).status != "completed"]
+        self.unfinished = [one for one in sessions if fleet.rl.sessions.get(one).status != "completed"]
         self.wrong: list[str] = []
         self.attempts = 0
         for session in sessions:
-            self.attempts += fleet.rl.get(session).attempt
-            messages = fleet.rl.load(session).messages
+            self.attempts += fleet.rl.sessions.get(session).attempt
+            messages = fleet.rl.history.load(session).messages
             said = [one["content"] for one in messages if one["role"] == "assistant"]
             if said != [f"turn {n}" for n in range(turns)] + ["done"]:
                 self.wrong.append(f"{session}: {said}")
@@ -173,4 +173,4 @@ class Judged:
         assert not self.unfinished, f"{len(self.unfinished)} unfinished\n{fleet.logs()}"
         assert not self.wrong, self.wrong[:3]
         assert (self.twice, self.untold) == (0, 0)
-        assert fleet.rl.verify().ok
+        assert fleet.rl.history.verify().ok

@@ -116,7 +116,7 @@ class ProgramHarness:
     def info(self, name: str = "job") -> SessionInfo | None:
         """The session as any reader finds it; None before it is there."""
         with relight.open(self.store, create=False) as rl:
-            return rl.find(name)
+            return rl.sessions.find(name)
 
     def known(self, name: str = "job") -> SessionInfo:
         info = self.info(name)
@@ -143,7 +143,7 @@ class ProgramHarness:
 
     def steps(self, name: str = "job") -> list[Any]:
         with relight.open(self.store, create=False) as rl:
-            return list(rl.tail(name))
+            return list(rl.history.events(name))
 
     def out(self) -> str:
         """What commands that were left running have printed."""

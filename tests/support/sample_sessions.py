@@ -124,7 +124,7 @@ class Scenes:
         self.turn(s, "Tell the team.", ("send_mail", {"to": "team@example.com", "subject": "fixed"}), cost=0.02)
         text = "def refresh(token):\n    return renew(token)\n"
         self.turn(s, "Tidy up.", ("edit_file", {"path": "src/auth.py", "text": text}), cost=0.05)
-        fork = self.rl.fork("fix-login@tests-green", name="fix-login-argon2", prompt="Try argon2 instead")
+        fork = self.rl.history.fork("fix-login@tests-green", name="fix-login-argon2", prompt="Try argon2 instead")
         assert fork.parent is not None
         self.clock.advance(300)
         s.append(says("Everything is green. May I push?"), usage=spent(0.04))
@@ -135,7 +135,7 @@ class Scenes:
     def dies(self, name: str) -> None:
         """Its process is gone, as far as the store can tell; the object that wrote is left as a kill leaves it."""
         self.clock.advance(20)
-        self.rl.clear(name, why="signal 9", who="the machine")
+        self.rl.admin.release(name, why="signal 9", who="the machine")
 
     def changelog(self) -> None:
         with self.rl.session("changelog", agent="codex", provider="anthropic", workspace=self.work("cli")) as s:
@@ -173,7 +173,7 @@ class Scenes:
         with self.rl.session("old-spike", agent="claude", provider="anthropic") as s:
             s.append({"role": "user", "content": "A spike"})
             s.complete("done")
-        self.rl.archive("old-spike")
+        self.rl.sessions.archive("old-spike")
 
     def close(self) -> None:
         os.chdir(self._home)

@@ -104,8 +104,10 @@ class Place:
     def close(self, server: Server) -> None:
         """Nothing is left behind."""
         with relight.open(self.shell.store) as rl:
-            self.may_end(*(name for one in rl.sessions() for name in (one.id, one.title)))
-            eventually(lambda: not any(one.status in ("working", "spawning") for one in rl.sessions()), what="silence")
+            self.may_end(*(name for one in rl.sessions.list() for name in (one.id, one.title)))
+            eventually(
+                lambda: not any(one.status in ("working", "spawning") for one in rl.sessions.list()), what="silence"
+            )
         server.close()
 
 

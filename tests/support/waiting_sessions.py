@@ -41,4 +41,4 @@ def interrupted(rl: Any) -> str:
     made.append(
         msgspec.msgpack.encode({}), "mark", status=StatusChange(status="waiting", reason="delete them?"), release=True
     )
-    return str(rl.get("backups").id)
+    return str(rl.sessions.get("backups").id)

@@ -36,7 +36,7 @@ def play(stage: Stage, screen: Screen, rl: relight.Relight, seed: int) -> Play:
     started = time.monotonic()
     agent.wait_end()
     seconds = time.monotonic() - started
-    run.numbers["alone"] = alone = stage.count(ALONE) | {"steps": rl.get(ALONE).seq}
+    run.numbers["alone"] = alone = stage.count(ALONE) | {"steps": rl.sessions.get(ALONE).seq}
     screen.verdict(f"{alone['steps']} steps, {alone['mails']} mail, in {seconds:.2f} s", True)
     screen.part("The same task, and kill -9 at random moments until it is done anyway")
     _kill_until_done(run, random.Random(seed), seconds)
@@ -68,7 +68,7 @@ def _kill_until_done(run: Play, drawn: random.Random, seconds: float) -> None:
         if done:
             run.screen.step(seq, "life", f"{life:<2} came to its end", "✓", "done")
             return
-        doubtful = [call.name for call in run.rl.can_resume(STORM).in_doubt] if run.events else []
+        doubtful = [call.name for call in run.rl.runs.plan(STORM).in_doubt] if run.events else []
         note = f"{', '.join(doubtful)} in doubt" if doubtful else ""
         run.screen.step(seq, "life", f"{life:<2} killed after {delay * 1000:4.0f} ms", "†", note)
 
@@ -79,20 +79,20 @@ def _killed_after(agent: Agent, seconds: float) -> bool:
 
 def _check(run: Play) -> None:
     """Count steps that were there and are not now, and problems of the journal and the files."""
-    if run.rl.find(STORM) is None:
+    if run.rl.sessions.find(STORM) is None:
         return
-    events = list(run.rl.tail(STORM))
+    events = list(run.rl.history.events(STORM))
     run.numbers["steps_lost"] += sum(one not in events for one in run.events)
-    run.numbers["problems"] += len(run.rl.verify(STORM).problems)
+    run.numbers["problems"] += len(run.rl.history.verify(STORM).problems)
     run.events = events
 
 
 def _compare(run: Play) -> None:
     rl, stage, screen, numbers = run.rl, run.stage, run.screen, run.numbers
-    info = rl.get(STORM)
+    info = rl.sessions.get(STORM)
     numbers["storm"] = stage.count(STORM) | {"steps": info.seq, "attempts": info.attempt, "status": info.status}
     counted, kills = numbers["storm"], numbers["kills"]
-    calm, stormy = rl.load(ALONE), rl.load(STORM)
+    calm, stormy = rl.history.load(ALONE), rl.history.load(STORM)
     screen.part("Compared with the run that was left alone")
     screen.verdict(
         f"conversation  {len(stormy.messages)} messages, no step lost; it ends with the same words",

@@ -46,7 +46,7 @@ class Play:
     def follow(self) -> None:
         """Print the steps that are new. A line is printed because its step is in the store."""
         seq = self.events[-1].seq if self.events else 0
-        for event in self.rl.tail(RUN, after=seq) if self.rl.find(RUN) is not None else ():
+        for event in self.rl.history.events(RUN, after=seq) if self.rl.sessions.find(RUN) is not None else ():
             self.events.append(event)
             lines = str(event.outcomes[0]["content"]).splitlines() if event.outcomes else []
             note = lines[0].partition(":")[0] if len(lines) == 1 else f"{len(lines)} lines"
@@ -127,7 +127,7 @@ def _start_over_without(run: Play) -> None:
 def _resume(run: Play) -> None:
     """Start the same program with relight again."""
     rl, screen, before = run.rl, run.screen, list(run.events)
-    plan = rl.can_resume(RUN)
+    plan = rl.runs.plan(RUN)
     doubtful = [call.name for call in plan.in_doubt]
     agent = run.stage.start(RUN)
     screen.part("With relight: start the same program again", f"pid {agent.pid}")
@@ -137,7 +137,7 @@ def _resume(run: Play) -> None:
     run.follow_until(lambda: agent.wait(0), agent, "its end")
     counted = run.stage.count(RUN)
     # A step counts as lost if it was read from the store before the kill and is not there, unchanged, now.
-    events, info = list(rl.tail(RUN)), rl.get(RUN)
+    events, info = list(rl.history.events(RUN)), rl.sessions.get(RUN)
     lost = sum(one not in events for one in before)
     told = {"in_doubt": doubtful, "steps": info.seq, "steps_lost": lost, "status": info.status}
     run.numbers["relight"] = {**counted, **told}
@@ -159,13 +159,13 @@ def _resume(run: Play) -> None:
 def _change_mind(run: Play) -> None:
     """Rewind the files to before the edit and undo that; a file of the user's, in no snapshot, must survive both."""
     rl, screen, directory = run.rl, run.screen, run.stage.root / RUN
-    messages, calls = rl.load(RUN).messages, rl.load(RUN).calls
+    messages, calls = rl.history.load(RUN).messages, rl.history.load(RUN).calls
     checkpoint = next(call.intent_seq or 0 for call in calls if call.name == "edit_file") - 1
     (directory / NOTES[0]).write_bytes(NOTES[1])
     after = shop.files(directory)
-    back_ms = _timed(lambda: rl.rewind(f"{RUN}@{checkpoint}", conversation=False, files=True))
+    back_ms = _timed(lambda: rl.history.rewind(f"{RUN}@{checkpoint}", conversation=False, files=True))
     there, (passed_there, tests) = shop.files(directory), shop.run_tests(directory)
-    forth_ms = _timed(lambda: rl.undo(RUN))
+    forth_ms = _timed(lambda: rl.history.undo(RUN))
     again, (passed_again, _) = shop.files(directory), shop.run_tests(directory)
     run.numbers["files"] = {"checkpoint": checkpoint, "back_ms": back_ms, "forth_ms": forth_ms}
     as_found = {"cart.py": shop.CART.encode(), "test_cart.py": shop.TESTS.encode(), NOTES[0]: NOTES[1]}
@@ -174,7 +174,7 @@ def _change_mind(run: Play) -> None:
         run.claim("files that differ after the undo", _differences(again, after), []),
         run.claim("tests that fail while the files are back", tests - passed_there, 3),
         run.claim("tests that pass after the undo", passed_again, 6),
-        run.claim("a rewind of the files left the conversation alone", rl.load(RUN).messages == messages),
+        run.claim("a rewind of the files left the conversation alone", rl.history.load(RUN).messages == messages),
     ]
     screen.part("Changed your mind?", f"relight rewind {RUN}@{checkpoint} --files; relight undo {RUN}")
     failed = f"{tests - passed_there} tests fail again"
@@ -200,14 +200,14 @@ def _flip_a_bit(run: Play) -> None:
     copy, screen = run.stage.root / "damaged.db", run.screen
     seq, byte = _damaged_copy(run.rl, run.stage, copy)
     with relight.open(copy) as rl:
-        problems = rl.verify(RUN).problems
+        problems = rl.history.verify(RUN).problems
         offered = next((problem.offered for problem in problems if problem.offered), None)
         try:
-            rl.load(RUN)
+            rl.history.load(RUN)
             refused = None
         except Corrupt as error:
             refused = error.seq
-        loads = offered is not None and rl.load(offered).seq == seq - 1
+        loads = offered is not None and rl.history.load(offered).seq == seq - 1
     named = [problem.seq for problem in problems]
     run.numbers["damage"] = {"byte": byte, "bit": _BIT, "flipped_seq": seq, "offered": offered}
     holds = [
@@ -215,7 +215,7 @@ def _flip_a_bit(run: Play) -> None:
         run.claim("the step that is refused", refused, seq),
         run.claim("the checkpoint offered instead", offered, f"{RUN}@{seq - 1}"),
         run.claim("the offered checkpoint loads", loads),
-        run.claim("problems in the store itself", len(run.rl.verify().problems), 0),
+        run.claim("problems in the store itself", len(run.rl.history.verify().problems), 0),
     ]
     screen.part("A flipped bit in the newest step:", f"relight verify {RUN}")
     screen.put(f"   in a copy of the store, bit {_BIT} of byte {byte:,}")
@@ -235,7 +235,7 @@ def _damaged_copy(rl: relight.Relight, stage: Stage, copy: Any) -> tuple[int, in
         source.close()
     copy.chmod(0o600)
     shutil.copytree(f"{stage.store}.blobs", f"{copy}.blobs")
-    info = rl.get(RUN)
+    info = rl.sessions.get(RUN)
     (step,) = rl.store.steps(info.id, after=info.seq - 1)
     content = bytearray(copy.read_bytes())
     position = content.index(step.body) + len(step.body) // 2

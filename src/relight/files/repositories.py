@@ -53,7 +53,7 @@ def check_opening(
     if kept:
         for root, what in _seen(context, found, rows).items():
             if root in kept:
-                hints = [f"to accept it: rl.accept_repository({_title(found)!r})", BACK]
+                hints = [f"to accept it: rl.files.accept_repository({_title(found)!r})", BACK]
                 raise NotResumable(_title(found), f"{kept[root]}: {what}", hints=hints)
 
 

@@ -1,38 +1,30 @@
-"""The verbs for queues and workers: submit and enqueue sessions, set limits, list workers."""
+"""`rl.queues`: sessions for workers: submitted and queued, the limits of queues, the workers."""
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from relight.errors import NotResumable, Refused, StoreError, UsageError
-from relight.history.loading import resolve
 from relight.library.lazy_module import LazyModule
-from relight.library.reading import Reading
+from relight.library.noun import Noun
 from relight.sessions import limits as limiting
 from relight.values.info import SessionInfo
-from relight.values.options import ResumeOptions, RunOptions
+from relight.values.options import RunOptions
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.values.queues import DEFAULT_QUEUE, Queue
 
 if TYPE_CHECKING:
     from relight.fleet import queues as queueing
     from relight.history import fork
-    from relight.supervision import agent as supervise_agent
-    from relight.supervision import launch, program, watcher
 else:
-    fork, launch, queueing = map(
-        LazyModule, ("relight.history.fork", "relight.supervision.launch", "relight.fleet.queues")
-    )
-    program, supervise_agent, watcher = map(
-        LazyModule, ("relight.supervision.program", "relight.supervision.agent", "relight.supervision.watcher")
-    )
+    fork, queueing = map(LazyModule, ("relight.history.fork", "relight.fleet.queues"))
 
 
-class Queueing(Reading):
-    """An open store with the verbs for queues; base of `Relight`."""
+class Queues(Noun):
+    """The queues of a store, and the workers that take from them."""
 
     def submit(
         self,
@@ -76,7 +68,7 @@ class Queueing(Reading):
         made = queueing.submit(
             context, command, options, prompt=prompt, queue_position=queue_position, not_before_us=wake_us
         )
-        return self.get(made.id)
+        return self._info(made.id)
 
     def enqueue(
         self,
@@ -90,58 +82,32 @@ class Queueing(Reading):
         limits: Allowance = NO_ALLOWANCE,
     ) -> SessionInfo:
         """Queue a stopped session for a worker; before the head, a fork. Refused while it is owned."""
-        context, found = self._context, resolve(self._context.store, ref)
+        context, found = self._context, self._found(ref)
         queue_position = queueing.position_for(context, queue, priority=priority, wants=wants)
         # Before the fork below: a refusal must not leave a new session behind.
         queueing.refuse_unstartable(found.identity)
         limiting.refuse(context, found, limits)
         if found.seq is not None and found.seq != found.whole_head().head:
             made = fork.fork(context, found)
-            found = resolve(context.store, made.id)
+            found = self._found(made.id)
         wake_us = queueing.not_before_us(context, not_before)
         queueing.enqueue(context, found, queue_position, prompt=prompt, wake_us=wake_us, limits=limits)
-        return self.get(found.identity.id)
+        return self._info(found.identity.id)
 
-    def attend(self, session: str, *, worker: str, owner: str | None, retries: int | None) -> program.Supervision:
-        """For a worker's own process: a supervision that takes over the lease held under `owner` or, without one,
-        first restores the session's workspace on this machine."""
-        context, found = self._context, resolve(self._context.store, session)
-        handover = watcher.Handover(worker=worker, owner=owner)
-        options = ResumeOptions(retries=retries, restore=owner is None)
-        made: program.Supervision
-        if context.agent(found.identity).capabilities.transcript:
-            made = supervise_agent.AgentSupervision(context, found.identity.id, options, handover=handover)
-        else:
-            made = program.Supervision(context, found.identity.id, options, handover=handover)
-        try:
-            launch.check_startable(context, found, options)
-        # An unavailable store says nothing about the session. Recording a refusal would fail a session that another
-        # worker can start.
-        except StoreError:
-            raise
-        except (NotResumable, Refused, UsageError) as error:
-            made.refuse(error, limiting.used_up(context, found, found.identity.policy))
-            raise
-        if options.restore:
-            launch.bring_back(context, found)
-        return made
-
-    # -- queues and workers -----------------------------------------------------------------------------------
-
-    def queues(self) -> list[queueing.QueueInfo]:
+    def list(self) -> builtins.list[queueing.QueueInfo]:
         """Queues that have settings, sessions or workers."""
         return queueing.queues(self._context)
 
-    def set_queue(
+    def set(
         self, name: str, *, concurrency: int | None = None, rate: str | None = None, retries: int | None = None
     ) -> Queue:
         """Set the limits of a queue, for all workers from their next claim on. None leaves a limit as it is."""
         return queueing.set_queue(self._context, name, concurrency=concurrency, rate=rate, retries=retries)
 
-    def forget_queue(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """Remove the limits of a queue; its sessions stay queued."""
         queueing.forget_queue(self._context, name)
 
-    def workers(self) -> list[queueing.WorkerInfo]:
+    def workers(self) -> builtins.list[queueing.WorkerInfo]:
         """Workers that have not deregistered, including silent ones."""
         return queueing.workers(self._context)

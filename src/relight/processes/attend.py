@@ -48,7 +48,7 @@ def _supervise(session: str, worker: str, owner: str, retries: int | None, pipe:
 
     try:
         with relight.open() as rl:
-            supervision = rl.attend(session, worker=worker, owner=owner or None, retries=retries)
+            supervision = rl.runs.attend(session, worker=worker, owner=owner or None, retries=retries)
             _drain_on_request(supervision, f"its worker {worker} stops", pipe)
             return supervision.run().exit.shell_code
     except RelightError as error:

@@ -95,17 +95,17 @@ def start_in_background(
     request = _request_for(rl, ref, options)
     fills = options.restore or (request.pending is not None and bool(request.pending.files))
     rl = rl.plain
-    log = rl.run_directory_of(request.session) / "supervisor.log"
+    log = rl.runs.directory_of(request.session) / "supervisor.log"
     child, pipe, log_start = _spawn_supervisor(rl, request, log)
     try:
         report = _wait_for_report(pipe, seconds or (FILES_SECONDS if fills else START_SECONDS))
     finally:
         os.close(pipe)
     if report.started is not None:
-        return BackgroundStart(rl.get(report.started.session), child.pid, child, report.started)
+        return BackgroundStart(rl.sessions.get(report.started.session), child.pid, child, report.started)
     _end(child)
     if request.pending is not None:
-        rl.clear_away(request.pending)
+        rl.runs.clear_away(request.pending)
     if report.refused is not None:
         raise _as_raised(report.refused)
     raise _died(rl, request, _log_tail(log, log_start))
@@ -115,19 +115,19 @@ def _request_for(rl: Relight, ref: str | Pending, options: ResumeOptions) -> Req
     """The supervisor's request, after every check that can refuse the start; changes nothing."""
     if isinstance(ref, Pending):
         return Request(session=ref.identity.id, pending=ref, options=options)
-    before = rl.get(ref)
-    shown = rl.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or options.now) else None
+    before = rl.sessions.get(ref)
+    shown = rl.runs.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or options.now) else None
     if options.from_last_good:
         # The supervisor repairs the session and checks it again then, so the damage itself is no reason to refuse.
         with contextlib.suppress(Corrupt):
-            rl.check_start(ref, options)
+            rl.runs.check_start(ref, options)
         return Request(session=ref, options=options, shown=shown)
     try:
-        planned = rl.plan_start(ref, options)
+        planned = rl.runs.plan_start(ref, options)
     except Corrupt:
-        rl.load(before.id)  # raises a better error, which names the last good checkpoint
+        rl.history.load(before.id)  # raises a better error, which names the last good checkpoint
         raise
-    rl.load(before.id)  # the plan reads only the head: damage further back must be refused here, by name
+    rl.history.load(before.id)  # the plan reads only the head: damage further back must be refused here, by name
     if planned is None:
         return Request(session=before.id, options=options, shown=shown)
     return Request(session=planned.identity.id, pending=planned, options=options)
@@ -138,7 +138,7 @@ def _spawn_supervisor(rl: Relight, request: Request, log: Path) -> tuple[subproc
     # The address and the command line go into the environment, not into argv, which every user can read: an address
     # may hold a password, and the command as typed may hold secrets that its stored record does not.
     environment = {**os.environ, STORE_VARIABLE: rl.store.url}
-    given = rl.take_command(request.session)
+    given = rl.runs.take_command(request.session)
     if given is not None:
         environment[COMMAND_VARIABLE] = json.dumps([request.session, *given])
     environment.pop(_TOKEN, None)  # the agent must not inherit the token of the server that started it
@@ -202,7 +202,7 @@ def _wait_for_report(pipe: int, seconds: float) -> StartReport:
 def _died(rl: Relight, request: Request, evidence: list[str]) -> AgentFailed:
     """The error for a supervisor that did not report, with the end of its output."""
     if request.pending is None:
-        title = rl.get(request.session).title
+        title = rl.sessions.get(request.session).title
     else:
         title = request.pending.identity.name or (request.pending.asked or request.session)[:8]
     hints = ["nothing was changed; fix what its supervisor printed (above), then try again"]

@@ -13,7 +13,7 @@ def main(by: str) -> int:
 
     try:
         with relight.open(create=False, ready=False) as rl:
-            rl.sweep_if_due(by=by)
+            rl.admin.sweep_if_due(by=by)
     except RelightError as error:
         return error.exit_code
     return 0

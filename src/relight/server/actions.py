@@ -172,7 +172,7 @@ class ActionRunner:
         try:
             return do(self._rl.as_shown(ref, given))
         except PlanMoved as moved:
-            moved.plan = plan_document(self._rl.can_resume(ref))  # type: ignore[attr-defined]
+            moved.plan = plan_document(self._rl.runs.plan(ref))  # type: ignore[attr-defined]
             raise
 
     # -- the key ----------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class ActionRunner:
         if ref is None:
             return None
         try:
-            info = self._rl.get(ref)
+            info = self._rl.sessions.get(ref)
         except RelightError:
             return None
         return {

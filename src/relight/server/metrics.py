@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from relight.errors import RelightError
 from relight.history.events import Event
-from relight.library.reading import Reading
+from relight.library.facade import Relight
 from relight.values.status import STATUSES
 
 MEDIA: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -57,7 +57,7 @@ class Metrics:
             buckets=_REQUESTS, registry=one,
         )  # fmt: skip
 
-    def bind(self, rl: Reading) -> None:
+    def bind(self, rl: Relight) -> None:
         """Add the gauges that are read from the store at each scrape."""
         self.registry.register(_StoreValues(rl))
 
@@ -86,7 +86,7 @@ class Metrics:
 class _StoreValues(Collector):
     """Gauges read from the store at each scrape; `relight_store_up` is 0 if it is unavailable."""
 
-    def __init__(self, rl: Reading) -> None:
+    def __init__(self, rl: Relight) -> None:
         self._rl = rl
 
     def describe(self) -> list[Metric]:
@@ -95,7 +95,7 @@ class _StoreValues(Collector):
     def collect(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("relight_store_up", "Does the store answer?")
         try:
-            counts = self._rl.counts()
+            counts = self._rl.sessions.counts()
             size = self._rl.store.size_bytes()
         except RelightError:
             up.add_metric([], 0)

@@ -105,7 +105,7 @@ class ResumeStats:
         key = (info.id, info.seq)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = resumes_of(self._rl.steps(info.id))
+            found = self._known[key] = resumes_of(self._rl.history.events(info.id))
             if len(self._known) > _MAX_CACHED:
                 self._known.popitem(last=False)
         return found

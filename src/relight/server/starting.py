@@ -52,13 +52,13 @@ class Starter:
         """Resume a session, or a fork of a checkpoint. `rl`: the library, pinned to a plan hash if there is one."""
         if callback is not None:
             self._callbacks.check(callback)
-        before = rl.get(ref)
+        before = rl.sessions.get(ref)
         if queue is not None and options != ResumeOptions(prompt=options.prompt, limits=options.limits):
             wrong = "a queued start takes only a prompt and limits, no other options"
             raise UsageError(wrong, hints=["leave out the other options, or the queue"])
         if queue is not None:
             started = Started(
-                session=rl.enqueue(ref, queue=queue, prompt=options.prompt, limits=options.limits), pid=None
+                session=rl.queues.enqueue(ref, queue=queue, prompt=options.prompt, limits=options.limits), pid=None
             )
         else:
             started = self._track(start_in_background(rl, ref, options))
@@ -84,11 +84,11 @@ class Starter:
         if not os.path.isdir(options.directory):
             raise UsageError(f"no such directory: {options.directory[:200]}")
         if queue is not None:
-            info = self._rl.submit(list(command), prompt=prompt, queue=queue, **msgspec.structs.asdict(options))
+            info = self._rl.queues.submit(list(command), prompt=prompt, queue=queue, **msgspec.structs.asdict(options))
             if callback is not None:
                 self._callbacks.add(info.id, callback, after_seq=0)
             return Started(session=info, pid=None)
-        pending = self._rl.plan_launch(list(command), options)
+        pending = self._rl.runs.plan_launch(list(command), options)
         started = self._track(start_in_background(self._rl, pending, ResumeOptions(prompt=prompt)))
         if callback is not None:
             self._callbacks.add(started.session.id, callback, after_seq=0)

@@ -8,6 +8,7 @@ other gets LeaseHeld. Nothing is repaired here: open calls stay open until the p
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,6 +118,14 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
         return checked_seconds(float(asked)) if asked else LEASE_SECONDS
     except ValueError:
         raise UsageError(f"RELIGHT_LEASE_SECONDS must be a number of seconds, not {asked!a}") from None
+
+
+def here() -> dict[str, str]:
+    """The directory of the program, so that a list can show the sessions of this directory."""
+    try:
+        return {"directory": os.getcwd()}
+    except FileNotFoundError:
+        return {}
 
 
 def checked_seconds(lease_seconds: float) -> float:

@@ -75,7 +75,7 @@ class Session:
 
     @property
     def status(self) -> Status:
-        """The status as stored; `rl.get` derives the one to show."""
+        """The status as stored; `rl.sessions.get` derives the one to show."""
         return self._recorder.head.status
 
     @property

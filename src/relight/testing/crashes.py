@@ -215,8 +215,8 @@ class _Trials:
 
         sessions: dict[str, dict[str, Any]] = {}
         with open_store(url) as rl:
-            for info in sorted(rl.sessions(), key=lambda info: info.created_at):
-                loaded = rl.load(info.id)
+            for info in sorted(rl.sessions.list(), key=lambda info: info.created_at):
+                loaded = rl.history.load(info.id)
                 seen = {"status": info.status, "state": loaded.state, "result": loaded.result}
                 sessions[info.name or f"unnamed {len(sessions)}"] = {"messages": loaded.messages, **seen}
         effects = dict(self._effects.counts()) if self._effects is not None else {}

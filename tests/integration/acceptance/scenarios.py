@@ -56,7 +56,7 @@ def some(runner: CliRunner) -> None:
         runner.clock.advance(1.0)
         with rl.session("old") as s:
             s.complete()
-        rl.archive("old")
+        rl.sessions.archive("old")
 
 
 # -- looking --------------------------------------------------------------------------------------------------
@@ -333,24 +333,24 @@ def archived_names(runner: CliRunner) -> None:
     """An archived session gives its name up to whoever wants it, and is found by it where nobody has it."""
     some(runner)
     with runner.opened() as rl:
-        first = rl.get("old").id
+        first = rl.sessions.get("old").id
     runner.run("show", "old")
     runner.run("fork", "changelog", "--name", "old")
     runner.run("show", "old", "--json")
     runner.run("show", first, "--json")
     with runner.opened() as rl:
-        assert rl.get("old").id != first and rl.get(first).name is None
+        assert rl.sessions.get("old").id != first and rl.sessions.get(first).name is None
     runner.run("rm", "old", "--yes")
     runner.run("show", "old", "--json")
     with runner.opened() as rl:
-        assert rl.get("old").id == first, "nobody has the name any more"
+        assert rl.sessions.get("old").id == first, "nobody has the name any more"
         bundle = runner.base / "named.relight"
-        rl.fork("changelog", name="moving-on")
-        rl.export_bundle("moving-on", bundle)
-        rl.drop("moving-on")
-        rl.fork("changelog", name="moving-on")
-        rl.archive("moving-on")
-        assert rl.import_bundle(bundle, name="moving-on").name == "moving-on"
+        rl.history.fork("changelog", name="moving-on")
+        rl.history.export("moving-on", bundle)
+        rl.sessions.remove("moving-on")
+        rl.history.fork("changelog", name="moving-on")
+        rl.sessions.archive("moving-on")
+        assert rl.history.import_(bundle, name="moving-on").name == "moving-on"
         with rl.session("old", resume=False) as s:
             assert s.name == "old" and s.id != first
 

@@ -68,9 +68,9 @@ def survives(address: str, trouble: Trouble, expected: Expected, *, seen_at: str
             opened_in_trouble(seen_at or address, expected)
         s.append({"role": "user", "content": "after"})
     with relight.open(address) as rl:
-        assert [message["content"] for message in rl.load("kept").messages] == [*said, "after"]
-        assert rl.verify().ok
-        rl.drop("kept")
+        assert [message["content"] for message in rl.history.load("kept").messages] == [*said, "after"]
+        assert rl.history.verify().ok
+        rl.sessions.remove("kept")
 
 
 def opened_in_trouble(address: str, expected: Expected) -> None:

@@ -82,12 +82,12 @@ def test_a_forked_child_writes_nothing_and_ends_nothing_of_its_parents(
             rl.close()
 
         assert forked(child) == 0
-        assert rl.get("a").status == "working"
+        assert rl.sessions.get("a").status == "working"
         s.append(user("parent again"))
-        assert [one["content"] for one in rl.load("a").messages] == ["parent", "parent again"]
-        assert rl.verify("a").ok
+        assert [one["content"] for one in rl.history.load("a").messages] == ["parent", "parent again"]
+        assert rl.history.verify("a").ok
         if kind != "memory":
-            assert rl.get("own").status == "completed"
+            assert rl.sessions.get("own").status == "completed"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,7 +111,7 @@ def test_a_child_that_unwinds_beside_writing_threads_hangs_on_nothing(
 
                 def unwind() -> None:
                     with rl, s:
-                        rl.counts()
+                        rl.sessions.counts()
                         sys.exit(7)
 
                 assert {forked(unwind) for _ in range(sample(4, proof=100))} == {7}
@@ -119,8 +119,8 @@ def test_a_child_that_unwinds_beside_writing_threads_hangs_on_nothing(
             stop.set()
             for thread in threads:
                 thread.join()
-        assert {info.status for info in rl.sessions()} == {"terminated"}
-        assert rl.verify().ok
+        assert {info.status for info in rl.sessions.list()} == {"terminated"}
+        assert rl.history.verify().ok
 
 
 def test_a_childs_own_session_is_renewed_in_the_child(tmp_path: Path) -> None:
@@ -182,5 +182,5 @@ def test_multiprocessing_in_a_tool_leaves_its_session_to_the_parent(tmp_path: Pa
         finally:
             if os.getpid() != pid:
                 os._exit(9 if isinstance(sys.exc_info()[1], UsageError) else 10)
-        assert rl.get("a").status == "working"
+        assert rl.sessions.get("a").status == "working"
     assert os.getpid() == pid

@@ -92,7 +92,7 @@ def test_many_that_migrate_at_once_make_one_store(kind: str, servers: Servers, t
     assert [[part["now"] for part in one] for one in reported] == [[part["wanted"] for part in reported[0]]] * PROCESSES
     with relight.open(url) as rl, rl.session("new") as s:
         s.append({"role": "user", "content": "hello"})
-        assert rl.verify().ok
+        assert rl.history.verify().ok
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
@@ -152,7 +152,7 @@ def test_the_doctor_names_a_queue_that_nobody_serves(kind: str, servers: Servers
     url = servers.address(kind, tmp_path)
     assert "engine" not in findings(url)
     with relight.open(url) as rl:
-        rl.submit(["true"], directory=str(tmp_path), name="waits", queue="nightly")
+        rl.queues.submit(["true"], directory=str(tmp_path), name="waits", queue="nightly")
     engine = findings(url)["engine"]
     assert not engine["fine"]
     assert "relight worker" in engine["cure"]

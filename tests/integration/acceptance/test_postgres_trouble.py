@@ -153,7 +153,7 @@ def test_a_replica_is_read_refuses_to_write_and_goes_on_when_it_is_promoted(serv
         replica.promote()
         assert typed(there, "send", "kept", "two").code == 0
         with relight.open(there) as rl:
-            assert [message["content"] for message in rl.load("kept").messages] == ["one", "two"]
+            assert [message["content"] for message in rl.history.load("kept").messages] == ["one", "two"]
     finally:
         replica.close()
 

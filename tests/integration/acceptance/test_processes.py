@@ -83,7 +83,7 @@ def reported(event: Event) -> str:
 def history(rl: relight.Relight) -> list[str]:
     """What was told, without what only a slow machine has: the supervisor says that a program works before the program
     does, or how it ended before it is known that a person wanted it."""
-    rows = [reported(event) for event in rl.tail("live")]
+    rows = [reported(event) for event in rl.history.events("live")]
     return [row for row in rows if row != "status working" and not row.startswith("status terminated: stopped (")]
 
 
@@ -101,7 +101,10 @@ def test_a_program_is_run_killed_resumed_followed_and_stopped_alike(
     assert "1 in doubt: see relight can-resume live" in died.stderr
     resumed = shell.start("resume", "live")
     with relight.open(shell.address) as rl:
-        eventually(lambda: rl.get("live").status == "working" and rl.get("live").in_doubt == 0, what="it is at work")
+        eventually(
+            lambda: rl.sessions.get("live").status == "working" and rl.sessions.get("live").in_doubt == 0,
+            what="it is at work",
+        )
         follower = shell.start("tail", "live", "-f", "--json", "--after", "0")
         assert follower.stdout is not None
         followed = [json.loads(follower.stdout.readline())["seq"] for _ in range(3)]
@@ -118,5 +121,5 @@ def test_a_program_is_run_killed_resumed_followed_and_stopped_alike(
         last = shell.run("resume", "live")
         assert (last.returncode, last.stdout) == (0, "All mails are out.\n"), last.stderr
         assert history(rl) == TOLD
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     assert (directory / "mails").read_text().split() == ["bob-0", "bob-1", "bob-2"]

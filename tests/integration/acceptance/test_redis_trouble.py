@@ -161,7 +161,7 @@ def test_a_server_that_still_loads_is_told_and_has_all_of_it_afterwards(program:
         opened_in_trouble(server.url, Expected("RL-5001", "in a moment"))
         wait_for(lambda: _said(server) == "PONG", "it has loaded")
         with relight.open(server.url) as rl:
-            assert [message["content"] for message in rl.load("kept").messages] == said
+            assert [message["content"] for message in rl.history.load("kept").messages] == said
     finally:
         server.stop()
 

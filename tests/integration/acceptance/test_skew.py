@@ -29,7 +29,7 @@ class Skewed(SystemClock):
 
 
 def submitted(rl: Relight, **asked: float) -> str:
-    return rl.submit([sys.executable, "-c", ""], queue="q", directory="/", **asked).id  # type: ignore[arg-type]
+    return rl.queues.submit([sys.executable, "-c", ""], queue="q", directory="/", **asked).id  # type: ignore[arg-type]
 
 
 def first(rl: Relight, limit: int = 10) -> list[str]:

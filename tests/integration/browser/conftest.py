@@ -154,7 +154,7 @@ def busy() -> float:
 
 def every_page(site: Site) -> dict[str, str]:
     """Name to address of each page and tab, and of the pages for errors."""
-    session = site.rl.get("fix-login").id
+    session = site.rl.sessions.get("fix-login").id
     tabs = {tab: f"/sessions/{session}?tab={tab}" for tab in ("conversation", "calls", "files", "forks", "raw")}
     return {
         "sessions": "/",
@@ -163,9 +163,9 @@ def every_page(site: Site) -> dict[str, str]:
         "steps": f"/sessions/{session}?density=steps&plots=1",
         "find": f"/sessions/{session}?find=refresh",
         **tabs,
-        "failed": f"/sessions/{site.rl.get('nightly-docs').id}",
-        "fork": f"/sessions/{site.rl.get('fix-login-argon2').id}",
-        "archived": f"/sessions/{site.rl.get('old-spike').id}",
+        "failed": f"/sessions/{site.rl.sessions.get('nightly-docs').id}",
+        "fork": f"/sessions/{site.rl.sessions.get('fix-login-argon2').id}",
+        "archived": f"/sessions/{site.rl.sessions.get('old-spike').id}",
         "checkpoint": f"/checkpoints/{session}@tests-green",
         "compared": f"/checkpoints/{session}@tests-green?compare=other&other=@10",
         "operations": "/operations?resumes=1",

@@ -65,7 +65,7 @@ def test_every_dialog_starts_on_cancel_and_enter_changes_nothing(site: Site, tmp
     session = editing(site, tmp_path / "work")
     page = site.page(f"/sessions/{session}")
     before = stored(site.harness.store)
-    waiting = site.rl.get("fix-login").id
+    waiting = site.rl.sessions.get("fix-login").id
     for verb in VERBS:
         if verb in ("restore", "label"):
             address = f"/checkpoints/{session}@before/do/{verb}"
@@ -97,18 +97,18 @@ def test_a_plan_that_has_moved_is_shown_again_and_nothing_is_done(site: Site, tm
     page = site.page(f"/checkpoints/{session}@before")
     page.locator("[data-verb=rewind]").click()
     page.get_by_label("the conversation").check()
-    moved = site.rl.send("files", "one more thing")
+    moved = site.rl.runs.send("files", "one more thing")
     files = contents(tmp_path / "work")
     confirm(page).click()
     expect(page.locator("dialog [data-problem]")).to_contain_text("Nothing was done")
     expect(page.locator("#dialog")).to_contain_text(f"from @{moved.seq}")
     assert page.locator("dialog input[type=radio]:checked").count() == 0
-    assert site.rl.get(session).head == moved.seq and contents(tmp_path / "work") == files
+    assert site.rl.sessions.get(session).head == moved.seq and contents(tmp_path / "work") == files
 
 
 def test_removing_needs_the_name_typed(site: Site) -> None:
     fill(site.rl)
-    session = site.rl.get("changelog").id
+    session = site.rl.sessions.get("changelog").id
     page = site.page(f"/sessions/{session}")
     page.evaluate(f"relight.openDialog('/sessions/{session}/do/remove')")
     expect(confirm(page)).to_be_disabled()
@@ -123,7 +123,7 @@ def test_removing_needs_the_name_typed(site: Site) -> None:
 
 def test_a_rewind_and_its_undo_by_click(site: Site, tmp_path: Path) -> None:
     session, work = editing(site, tmp_path / "work"), tmp_path / "work"
-    head, files = site.rl.get(session).head, contents(work)
+    head, files = site.rl.sessions.get(session).head, contents(work)
     page = site.page(f"/checkpoints/{session}@before")
     expect(page.locator(".sheet")).to_contain_text("send_mail (once)")
     page.locator("[data-verb=rewind]").click()
@@ -132,12 +132,14 @@ def test_a_rewind_and_its_undo_by_click(site: Site, tmp_path: Path) -> None:
     expect(page.locator("dialog .cmd code")).to_have_text("relight rewind files@3 --both")
     confirm(page).dblclick()
     expect(page.locator(".toast")).to_contain_text("files was rewound to @3")
-    assert site.rl.get(session).head == 3
+    assert site.rl.sessions.get(session).head == 3
     assert (work / "a.txt").read_text() == "first\n" and not (work / "new.txt").exists()
-    assert len([one for one in site.rl.operations(session) if one.verb == "rewind"]) == 1, "a double click is one act"
+    assert len([one for one in site.rl.history.operations(session) if one.verb == "rewind"]) == 1, (
+        "a double click is one act"
+    )
     page.locator(".toast").get_by_role("button", name="Undo").click()
     expect(page.locator(".toast", has_text="undone")).to_be_visible()
-    assert site.rl.get(session).head == head and contents(work) == files
+    assert site.rl.sessions.get(session).head == head and contents(work) == files
 
 
 def test_files_are_previewed_and_restored_as_chosen(site: Site, tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_a_fork_from_an_old_checkpoint_leads_to_its_own_page(site: Site, tmp_pat
     page.get_by_label("Name").fill("other-way")
     confirm(page).click()
     expect(page.locator("h1")).to_have_text("other-way")
-    made = site.rl.get("other-way")
+    made = site.rl.sessions.get("other-way")
     assert made.parent == f"{session}@3" and made.id in page.url
     copied = Path(made.workspace["main"] if "main" in made.workspace else next(iter(made.workspace.values())))
     assert (copied / "a.txt").read_text() == "first\n" and copied != tmp_path / "work"
@@ -196,7 +198,7 @@ def test_a_question_is_answered_from_the_peek(site: Site) -> None:
     box.get_by_label("Answer").fill("yes")
     box.get_by_role("button", name="Answer").click()
     expect(page.locator(".toast")).to_contain_text("answered")
-    assert site.rl.get("fix-login").status != "waiting"
+    assert site.rl.sessions.get("fix-login").status != "waiting"
 
 
 def test_a_stuck_lease_is_cleared_with_its_evidence_and_who_did_it_is_kept(
@@ -216,7 +218,7 @@ def test_a_stuck_lease_is_cleared_with_its_evidence_and_who_did_it_is_kept(
     page.locator("dialog input[data-typed]").fill("refactor-db")
     confirm(page).click()
     expect(page.locator(".toast")).to_contain_text("refactor-db is cleared")
-    assert site.rl.get("refactor-db").status == "terminated"
+    assert site.rl.sessions.get("refactor-db").status == "terminated"
     action = page.locator("section", has_text="Recent actions").locator("tr", has_text="clear")
     expect(action).to_contain_text("it hangs")
     expect(action).to_contain_text("done")
@@ -224,7 +226,7 @@ def test_a_stuck_lease_is_cleared_with_its_evidence_and_who_did_it_is_kept(
 
 def test_a_refusal_says_why_and_leaves_the_session_as_it_was(site: Site) -> None:
     fill(site.rl)
-    session = site.rl.get("nightly-docs").id
+    session = site.rl.sessions.get("nightly-docs").id
     page = site.page(f"/sessions/{session}")
     expect(page.locator("#head [aria-disabled=true]", has_text="Resume…").first).to_be_visible()
     page.locator("summary", has_text="More").click()
@@ -234,7 +236,7 @@ def test_a_refusal_says_why_and_leaves_the_session_as_it_was(site: Site) -> None
     confirm(page).click()
     expect(page.locator("dialog [data-problem]")).to_contain_text("RL-1002")
     page.locator("dialog [data-cancel]").click()
-    assert all(one.label is None for one in site.rl.checkpoints(session))
+    assert all(one.label is None for one in site.rl.history.checkpoints(session))
 
 
 @pytest.mark.crash
@@ -280,5 +282,5 @@ def test_looking_at_everything_changes_nothing_and_starts_nothing(tmp_path: Path
         page = site.page(path, context=context)
         page.close()
     with relight.open(tmp_path / "p.db") as rl:
-        assert [info.attempt for info in rl.sessions()] == [info.attempt for info in site.rl.sessions()]
+        assert [info.attempt for info in rl.sessions.list()] == [info.attempt for info in site.rl.sessions.list()]
     assert (stored(tmp_path / "p.db"), contents(tmp_path / "src")) == (before, files)

@@ -39,15 +39,15 @@ def test_a_call_in_doubt_is_settled_or_run_again_and_never_written_to(site: Site
     page.get_by_label("Its result").fill("it went out")
     confirm(page).click()
     expect(page.locator(".toast")).to_contain_text("settled in in-doubt")
-    loaded = site.rl.load(session)
+    loaded = site.rl.history.load(session)
     assert [one.result for one in loaded.calls] == ["it went out"] and len(loaded.messages) >= 2
-    assert site.rl.get(session).attention is None
+    assert site.rl.sessions.get(session).attention is None
 
 
 def test_an_interrupt_of_a_graph_is_not_answered_where_nobody_reads_it(site: Site) -> None:
     """W-A3."""
     session = interrupted(site.rl)
-    before = site.rl.get(session).seq
+    before = site.rl.sessions.get(session).seq
     page = site.page(f"/sessions/{session}")
     painted(page)
     expect(page.locator("a[data-verb=send]")).to_have_count(0)
@@ -57,13 +57,13 @@ def test_an_interrupt_of_a_graph_is_not_answered_where_nobody_reads_it(site: Sit
     expect(confirm(page)).to_be_disabled()
     refused = site.harness.client().post(f"/api/sessions/{session}/send", json={"text": "no"})
     assert refused.status_code == 409 and "Command(resume=...)" in str(refused.json()["hints"])
-    assert site.rl.get(session).seq == before and site.rl.get(session).status == "waiting"
+    assert site.rl.sessions.get(session).seq == before and site.rl.sessions.get(session).status == "waiting"
 
 
 def test_after_a_lost_answer_the_same_press_is_done_once(site: Site) -> None:
     """W-A4."""
     fill(site.rl)
-    session = site.rl.get("changelog").id
+    session = site.rl.sessions.get("changelog").id
     page = site.page(f"/sessions/{session}")
     lost: list[str] = []
 
@@ -87,7 +87,7 @@ def test_after_a_lost_answer_the_same_press_is_done_once(site: Site) -> None:
     assert "undefined" not in problem.inner_text()
     confirm(page).click()
     expect(page).not_to_have_url(site.address(f"/sessions/{session}"))
-    forks = [info for info in site.rl.sessions() if info.parent]
+    forks = [info for info in site.rl.sessions.list() if info.parent]
     assert len(forks) == 1 and forks[0].id in page.url
 
 
@@ -107,14 +107,14 @@ def test_a_rewind_names_what_somebody_changed_and_asks_who_wins(site: Site, tmp_
     confirm(page).click()
     expect(page.locator(".toast")).to_contain_text("files was rewound to @3")
     assert (work / "a.txt").read_text() == "by a person\n" and not (work / "new.txt").exists()
-    assert site.rl.get(session).head == 3
+    assert site.rl.sessions.get(session).head == 3
     assert contents(work).keys() == {"a.txt"}
 
 
 def test_the_word_after_a_resume_is_what_happened(site: Site) -> None:
     """W-A8: in line is not running."""
     fill(site.rl)
-    session = site.rl.get("port-to-uv").id
+    session = site.rl.sessions.get("port-to-uv").id
     page = site.page(f"/sessions/{session}")
     waits = {"status": "queued", "reason": "usage limit", "wake_at": "2030-01-01T23:01:00Z"}
     document = {"session": {"id": session, **waits}}

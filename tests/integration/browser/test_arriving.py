@@ -93,7 +93,7 @@ def test_what_is_not_there_is_a_page_with_a_way_back(site: Site) -> None:
 
 def test_a_removed_session_says_when_and_by_whom(site: Site) -> None:
     fill(site.rl)
-    session = site.rl.get("changelog").id
+    session = site.rl.sessions.get("changelog").id
     page = site.page(f"/sessions/{session}")
     page.locator("summary", has_text="More").click()
     page.locator("[data-verb=remove]").click()

@@ -88,7 +88,7 @@ def test_what_a_filter_or_an_order_hides_is_counted(many: Site) -> None:
 
 
 def test_a_long_session_opens_quickly_and_earlier_steps_come_on_request(many: Site, figure: Figure) -> None:
-    session = many.rl.get("long").id
+    session = many.rl.sessions.get("long").id
     page = many.page(f"/sessions/{session}")
     took = painted_ms(page, many.address(f"/sessions/{session}"))
     size = len(page.content().encode())
@@ -105,13 +105,13 @@ def test_a_long_session_opens_quickly_and_earlier_steps_come_on_request(many: Si
 
 
 def test_the_last_loaded_row_is_found_by_the_browser_itself(many: Site) -> None:
-    page = many.page(f"/sessions/{many.rl.get('long').id}")
+    page = many.page(f"/sessions/{many.rl.sessions.get('long').id}")
     assert page.evaluate(f"find('message {STEPS - 1}')"), "Ctrl+F does not reach the last row"
     assert page.locator("#rows > .row").last.evaluate("row => getComputedStyle(row).contentVisibility") == "auto"
 
 
 def test_find_in_session_counts_every_hit_and_steps_through_them(many: Site) -> None:
-    page = many.page(f"/sessions/{many.rl.get('long').id}")
+    page = many.page(f"/sessions/{many.rl.sessions.get('long').id}")
     page.locator("#find").fill("needle")
     page.locator("#find").press("Enter")
     total = -(-STEPS // EVERY)
@@ -123,7 +123,7 @@ def test_find_in_session_counts_every_hit_and_steps_through_them(many: Site) -> 
 
 
 def test_a_conversation_is_paged(many: Site) -> None:
-    page = many.page(f"/sessions/{many.rl.get('long').id}?tab=conversation")
+    page = many.page(f"/sessions/{many.rl.sessions.get('long').id}?tab=conversation")
     assert page.locator(".said").count() <= 200
     page.get_by_role("link", name="‹ earlier").click()
     page.wait_for_url("**upto=**")
@@ -131,7 +131,7 @@ def test_a_conversation_is_paged(many: Site) -> None:
 
 
 def test_an_address_wins_over_where_a_session_would_open(many: Site) -> None:
-    page = many.page(f"/sessions/{many.rl.get('long').id}?at=@2000")
+    page = many.page(f"/sessions/{many.rl.sessions.get('long').id}?at=@2000")
     here = page.locator(".row.here")
     expect(here).to_have_attribute("data-seq", "2000")
     expect(here).to_be_in_viewport()

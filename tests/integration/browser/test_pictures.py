@@ -24,7 +24,7 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
     scenes.fill()
     scenes.close()
     site = over(tmp_path / "p.db")
-    session = site.rl.get("fix-login").id
+    session = site.rl.sessions.get("fix-login").id
     locations: list[tuple[str, str, Any]] = [
         ("sessions", "/", "light"),
         ("session", f"/sessions/{session}", "dark"),

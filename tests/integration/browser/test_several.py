@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
+from relight.values.options import RunOptions
 from relight.values.status import Failure
 from tests.integration.browser.conftest import SCREENSHOTS, Site
 from tests.integration.browser.test_access import violations
@@ -15,7 +16,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA6
 
 
 def stopped(site: Site, directory: Path, name: str) -> None:
-    site.rl.launch(["true"], directory=str(directory), agent="command", name=name)
+    site.rl.runs.create(["true"], RunOptions(directory=str(directory), agent="command", name=name))
     with site.rl.session(name) as s:
         s.fail("auth: refused (401)", failure=Failure(kind="auth"))
 
@@ -31,14 +32,14 @@ def test_what_is_finished_is_archived_as_chosen_and_what_moved_is_told(site: Sit
     expect(page.locator("#dialog [data-list]")).to_have_count(4)
     page.locator("#dialog label", has_text="done-2").locator("input").focus()
     page.keyboard.press("Space")
-    site.rl.send("done-3", "one more thing")
+    site.rl.runs.send("done-3", "one more thing")
     page.locator("#dialog [data-confirm]").focus()
     page.keyboard.press("Enter")
     toast = page.locator(".toast")
     expect(toast).to_contain_text("2 archived, 1 not:")
     expect(toast).to_contain_text("done-3: ")
     expect(page.locator("tr.s")).to_have_count(2)
-    assert {info.name for info in site.rl.sessions() if info.status != "archived"} == {"done-2", "done-3"}
+    assert {info.name for info in site.rl.sessions.list() if info.status != "archived"} == {"done-2", "done-3"}
 
 
 def test_what_stopped_alike_is_resumed_on_a_phone_and_everything_is_told(site: Site, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_what_stopped_alike_is_resumed_on_a_phone_and_everything_is_told(site: S
     page.screenshot(path=SCREENSHOTS / "several-narrow.png")
     page.locator("#dialog [data-confirm]").click()
     expect(page.locator(".toast")).to_contain_text("3 resumed", timeout=30_000)
-    assert {site.rl.get(f"night-{n}").attempt for n in range(3)} == {2}
+    assert {site.rl.sessions.get(f"night-{n}").attempt for n in range(3)} == {2}
 
 
 def test_a_phone_shows_the_end_and_a_picture_only_when_asked_for(site: Site) -> None:
@@ -96,8 +97,8 @@ def test_the_address_of_a_dialog_is_a_page_on_which_it_can_be_done(site: Site) -
     expect(page.locator("#dialog [data-cancel]")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page).to_have_url(site.address("/"))
-    page.goto(site.address(f"/sessions/{site.rl.get('done-0').id}/do/archive"))
+    page.goto(site.address(f"/sessions/{site.rl.sessions.get('done-0').id}/do/archive"))
     page.locator("#dialog [data-confirm]").click()
     expect(page.locator(".toast")).to_contain_text("done-0 is archived")
     expect(page.locator("h1")).to_have_text("done-0")
-    assert site.rl.get("done-1").status == "completed"
+    assert site.rl.sessions.get("done-1").status == "completed"

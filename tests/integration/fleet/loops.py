@@ -76,7 +76,7 @@ class SimulatedAttendants:
         if self.fail is not None:
             raise self.fail
         self.tidied += 1
-        self.world.start().sweep_if_due(by="a worker")
+        self.world.start().admin.sweep_if_due(by="a worker")
         made = SimulatedAttendant(self.world, "", None, None)
         made.end()
         return made

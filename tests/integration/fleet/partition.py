@@ -159,7 +159,7 @@ class Writer:
         """Once it was refused: what it says, and what is kept of it."""
         wait_until("the writer is refused", lambda: self.process.poll() is not None, bound_seconds=60)
         found: dict[str, Any] = json.loads(self.lines()[-1])
-        kept = [one["content"] for one in self._fleet.rl.load(self.name).messages]
+        kept = [one["content"] for one in self._fleet.rl.history.load(self.name).messages]
         acknowledged = [f"w{n}" for n in range(found["said"])]
         in_doubt = [*acknowledged, f"w{found['said']}"]
         return {**found, "whole": kept in ([*acknowledged, "heir"], [*in_doubt, "heir"])}
@@ -181,19 +181,21 @@ def cut_in_two(fleet: Fleet, cable: Cable, far: str, impatient: str, how: str) -
         fleet.within = ELSEWHERE
         other = fleet.start(name=f"other-{how}")
         fleet.within = ()
-        wait_until("both taken over", lambda: all(fleet.rl.get(one).attempt >= 2 for one in ids), bound_seconds=60)
+        wait_until(
+            "both taken over", lambda: all(fleet.rl.sessions.get(one).attempt >= 2 for one in ids), bound_seconds=60
+        )
         seconds = time.monotonic() - begun
         wait_until("the heir", writer.is_succeeded, bound_seconds=60)
         wait_until("its patience is over", lambda: time.monotonic() > begun + PATIENCE + LEASE)
         cable.heal(how)
         healed = time.monotonic()
         found = {"takeover": seconds, "writer": writer.verdict(), "refused": time.monotonic() - healed}
-        wait_until("every session", lambda: all(fleet.rl.get(one).status == "completed" for one in ids))
+        wait_until("every session", lambda: all(fleet.rl.sessions.get(one).status == "completed" for one in ids))
         judged = Judged(fleet, ids, turns=TURNS)
         judged.check(fleet)
         other.kill()
         (again,) = fleet.submit(1, turns=1, wants=[how])
-        wait_until("the lost one works again", lambda: fleet.rl.get(again).status == "completed")
+        wait_until("the lost one works again", lambda: fleet.rl.sessions.get(again).status == "completed")
         wait_until("nothing old runs", lambda: not lost.programs(), bound_seconds=60)
         return {**found, "back": time.monotonic() - healed, "told": judged.reported, "attempts": judged.attempts}
     finally:

@@ -72,12 +72,12 @@ def test_their_worker_learns_how_they_ended_and_their_programs_inherit_nothing(
     )
     for wanted in (0, 3):
         script = [sys.executable, "-c", files, str(wanted)]
-        session = fleet.rl.submit(script, directory=str(fleet.directory), queue="default").id
+        session = fleet.rl.queues.submit(script, directory=str(fleet.directory), queue="default").id
         assert code_of(attended(fleet, attendants, session)) == wanted
         printed = (fleet.rl._context.run_directory(session) / "supervisor.log").read_text()
         assert "[0, 1, 2]" in printed
         assert "Traceback" not in printed
-        assert fleet.rl.get(session).status == ("completed" if not wanted else "failed")
+        assert fleet.rl.sessions.get(session).status == ("completed" if not wanted else "failed")
     attendants.close()
     wait_until("nobody is left", lambda: not processes_of(fleet), bound_seconds=10)
 
@@ -87,13 +87,13 @@ def test_a_request_to_stop_that_comes_before_it_listens_is_kept(fleet: Fleet, at
     one = attended(fleet, attendants, session)
     one.drain()
     code_of(one)
-    info = fleet.rl.get(session)
+    info = fleet.rl.sessions.get(session)
     assert (info.status, info.reason) == ("queued", "its worker here stops")
     one.drain()  # it has ended: nobody is asked
 
 
 def test_one_that_is_killed_is_told_from_one_that_ended(fleet: Fleet, attendants: ProcessAttendants) -> None:
-    session = fleet.rl.submit(["sleep", "30"], directory=str(fleet.directory), queue="default").id
+    session = fleet.rl.queues.submit(["sleep", "30"], directory=str(fleet.directory), queue="default").id
     one = attended(fleet, attendants, session)
     wait_until("it owns the session", lambda: owner_of(fleet, session) not in (0, os.getpid()))
     os.kill(owner_of(fleet, session), signal.SIGKILL)
@@ -114,6 +114,6 @@ def test_whoever_was_forked_outlives_the_fork_server_and_the_next_one_is_made(fl
     attendants._fork_server._process.wait()
     other = attended(fleet, attendants, second)
     assert (code_of(one), code_of(other)) == (-signal.SIGKILL, 0)  # nobody was left to say how the first ended
-    assert [fleet.rl.get(session).status for session in (first, second)] == ["completed", "completed"]
-    assert [fleet.rl.get(session).attempt for session in (first, second)] == [1, 1]
+    assert [fleet.rl.sessions.get(session).status for session in (first, second)] == ["completed", "completed"]
+    assert [fleet.rl.sessions.get(session).attempt for session in (first, second)] == [1, 1]
     attendants.close()

@@ -87,7 +87,7 @@ class Chaos:
             act()
         at_us = time.time_ns() // 1000
         try:
-            for info in self.fleet.rl.sessions():
+            for info in self.fleet.rl.sessions.list():
                 record = self.fleet.rl.store.find(info.id)
                 head = record.head if record is not None else None
                 if head is not None and head.lease is not None and head.lease.owner.pid in pids:

@@ -50,15 +50,19 @@ def test_a_drained_worker_puts_what_it_runs_back_in_line_and_another_goes_on(fle
     wait_until("two effects", lambda: fleet.effects.read_text().count("\n") >= 2)
     worker.process.send_signal(signal.SIGTERM)
     assert worker.process.wait(30) == 0
-    info = fleet.rl.get(session)
+    info = fleet.rl.sessions.get(session)
     assert (info.status, info.reason) == ("queued", f"its worker {worker.name} stops")
     assert worker.tree() == [worker.process.pid]
     fleet.start("--until-empty", name="second")
-    wait_until("the end", lambda: fleet.rl.get(session).status == "completed")
+    wait_until("the end", lambda: fleet.rl.sessions.get(session).status == "completed")
     judged = Judged(fleet, [session], turns=6)
     judged.check(fleet)
     assert {line.split()[2] for line in fleet.effects.read_text().splitlines()} == {"w1", "second"}
-    reasons = [event.started.get("reason") for event in fleet.rl.tail(session) if event.started and event.attempt == 2]
+    reasons = [
+        event.started.get("reason")
+        for event in fleet.rl.history.events(session)
+        if event.started and event.attempt == 2
+    ]
     assert reasons[0] == f"queued: its worker {worker.name} stops"
 
 
@@ -69,9 +73,9 @@ def test_what_a_killed_worker_was_attending_to_goes_back_in_line_by_itself(fleet
     wait_until("an effect", fleet.effects.read_text)
     worker.process.kill()
     worker.process.wait()
-    wait_until("back in line", lambda: fleet.rl.get(session).status == "queued", bound_seconds=30)
+    wait_until("back in line", lambda: fleet.rl.sessions.get(session).status == "queued", bound_seconds=30)
     wait_until("nobody is left", lambda: len(worker.tree()) == 1)
-    assert fleet.rl.get(session).reason == f"its worker {worker.name} stops"
+    assert fleet.rl.sessions.get(session).reason == f"its worker {worker.name} stops"
 
 
 def test_stop_ends_what_a_worker_runs_and_what_stands_in_line(fleet: Fleet) -> None:
@@ -81,9 +85,11 @@ def test_stop_ends_what_a_worker_runs_and_what_stands_in_line(fleet: Fleet) -> N
     for session in (waiting, running):
         done = command(fleet, "stop", session)
         assert done.returncode == 0, done.stderr
-        info = fleet.rl.get(session)
+        info = fleet.rl.sessions.get(session)
         assert (info.status, info.reason) == ("terminated", BY_A_PERSON)
-    assert wait_until("nothing runs", lambda: not fleet.rl.workers() or not fleet.rl.workers()[0].worker.running)
+    assert wait_until(
+        "nothing runs", lambda: not fleet.rl.queues.workers() or not fleet.rl.queues.workers()[0].worker.running
+    )
 
 
 def test_stop_of_a_session_that_is_being_handed_over_ends_that_one_alone(fleet: Fleet) -> None:
@@ -93,16 +99,16 @@ def test_stop_of_a_session_that_is_being_handed_over_ends_that_one_alone(fleet: 
     wait_until("an effect", fleet.effects.read_text)
     os.kill(worker.fork_server(), signal.SIGSTOP)
     (session,) = fleet.submit(1, turns=100, seconds=0.2)
-    wait_until("claimed", lambda: fleet.rl.get(session).status == "spawning")
+    wait_until("claimed", lambda: fleet.rl.sessions.get(session).status == "spawning")
     words = [sys.executable, "-P", "-m", "relight.cli", "stop", session]
     with subprocess.Popen(words, env=dict(fleet.environment), stdout=subprocess.DEVNULL) as stop:
         wait_until("the wish", lambda: _stop_attempt(fleet, session) == 1 or stop.poll() is not None, bound_seconds=20)
         os.kill(worker.fork_server(), signal.SIGCONT)
         assert stop.wait(30) == 0
-    info = fleet.rl.get(session)
+    info = fleet.rl.sessions.get(session)
     assert (info.status, info.reason) == ("terminated", BY_A_PERSON)
-    assert fleet.rl.get(beside).status == "working"
-    assert [one.worker.draining for one in fleet.rl.workers()] == [False]
+    assert fleet.rl.sessions.get(beside).status == "working"
+    assert [one.worker.draining for one in fleet.rl.queues.workers()] == [False]
 
 
 def _stop_attempt(fleet: Fleet, session: str) -> int | None:
@@ -114,13 +120,13 @@ def _stop_attempt(fleet: Fleet, session: str) -> int | None:
 def test_a_service_that_is_stopped_with_all_its_processes_puts_everything_back_in_line(fleet: Fleet) -> None:
     """A service manager sends its signal to everybody at once: that is one request, and no verdict on any session."""
     spoken = fleet.submit(2, turns=100, seconds=0.2)
-    plain = fleet.rl.submit(["sleep", "60"], directory=str(fleet.directory), queue="default").id
+    plain = fleet.rl.queues.submit(["sleep", "60"], directory=str(fleet.directory), queue="default").id
     worker = fleet.start()
-    wait_until("all at work", lambda: all(fleet.rl.get(one).status == "working" for one in (*spoken, plain)))
+    wait_until("all at work", lambda: all(fleet.rl.sessions.get(one).status == "working" for one in (*spoken, plain)))
     worker.signal_all(signal.SIGTERM)
     assert worker.process.wait(30) == 0
     for one in (*spoken, plain):
-        assert fleet.rl.get(one).status == "queued", fleet.rl.get(one).reason
+        assert fleet.rl.sessions.get(one).status == "queued", fleet.rl.sessions.get(one).reason
     assert worker.tree() == [worker.process.pid]
 
 
@@ -129,10 +135,10 @@ def test_a_worker_killed_between_claim_and_hand_over_strands_nothing(fleet: Flee
     (session,) = fleet.submit(1, turns=2)
     fleet.environment = {**fleet.environment, "RELIGHT_FAULT": "worker.claimed:1:kill"}
     assert fleet.start().process.wait(30) == -signal.SIGKILL
-    assert fleet.rl.get(session).attempt == 1
+    assert fleet.rl.sessions.get(session).attempt == 1
     fleet.environment = {**fleet.environment, "RELIGHT_FAULT": ""}
     fleet.start("--until-empty")
-    wait_until("the end", lambda: fleet.rl.get(session).status == "completed")
+    wait_until("the end", lambda: fleet.rl.sessions.get(session).status == "completed")
     Judged(fleet, [session], turns=2).check(fleet)
     figure("G12", "a worker killed with a session claimed and not handed over: another completed it")
 
@@ -156,8 +162,8 @@ def test_a_command_line_puts_in_line_lists_and_sets(fleet: Fleet) -> None:
     assert (listed["name"], listed["queued"], listed["concurrency"], listed["retries"]) == ("night", 2, 4, 3)
     assert listed["rate"] == {"starts": 10, "seconds": 60.0}
     worker = fleet.start("--queue", "night", "--labels", "gpu,eu")
-    wait_until("the end", lambda: fleet.rl.get("one").status == "completed")
-    assert fleet.rl.get("two").status == "queued"
+    wait_until("the end", lambda: fleet.rl.sessions.get("one").status == "completed")
+    assert fleet.rl.sessions.get("two").status == "queued"
     (reported,) = json.loads(command(fleet, "worker", "--list", "--json").stdout)
     assert (reported["name"], reported["queues"], reported["labels"], reported["alive"]) == (
         worker.name,
@@ -178,11 +184,14 @@ def test_a_worker_obeys_who_asks_from_another_machine(fleet: Fleet) -> None:
     record = fleet.rl.store.find(session)
     assert record is not None
     fleet.rl.store.update(msgspec.structs.replace(record.identity, stop_attempt=1))  # as `stop` does from elsewhere
-    wait_until("the end", lambda: fleet.rl.get(session).reason == BY_A_PERSON, bound_seconds=30)
-    assert fleet.rl.get(session).status == "terminated"
-    again = fleet.rl.enqueue(session)  # the request was for that attempt
+    wait_until("the end", lambda: fleet.rl.sessions.get(session).reason == BY_A_PERSON, bound_seconds=30)
+    assert fleet.rl.sessions.get(session).status == "terminated"
+    again = fleet.rl.queues.enqueue(session)  # the request was for that attempt
     assert (again.status, again.queue) == ("queued", "default")
-    wait_until("it goes on", lambda: fleet.rl.get(session).attempt == 2 and fleet.rl.get(session).status == "working")
+    wait_until(
+        "it goes on",
+        lambda: fleet.rl.sessions.get(session).attempt == 2 and fleet.rl.sessions.get(session).status == "working",
+    )
 
 
 def test_a_workspace_that_is_not_on_this_machine_is_brought_to_it(fleet: Fleet) -> None:
@@ -190,15 +199,15 @@ def test_a_workspace_that_is_not_on_this_machine_is_brought_to_it(fleet: Fleet) 
     program.write_text(FILES, encoding="utf-8")
     work.mkdir()
     command_ = [sys.executable, "-P", str(program)]
-    made = fleet.rl.submit(command_, directory=str(work), workspace=str(work), name="files")
+    made = fleet.rl.queues.submit(command_, directory=str(work), workspace=str(work), name="files")
     worker = fleet.start("--queue", "default")
     wait_until("three files", lambda: len(list(work.glob("*.txt"))) >= 3)
-    wait_until("three steps", lambda: fleet.rl.get(made.id).message_count >= 3)
+    wait_until("three steps", lambda: fleet.rl.sessions.get(made.id).message_count >= 3)
     worker.process.send_signal(signal.SIGTERM)
     assert worker.process.wait(30) == 0
     shutil.rmtree(work)  # as on another machine
     fleet.start("--until-empty").process.wait(60)
-    info = fleet.rl.get(made.id)
+    info = fleet.rl.sessions.get(made.id)
     assert info.status == "completed", (info.reason, fleet.logs())
     assert sorted(path.name for path in work.glob("*.txt")) == [f"{n}.txt" for n in range(6)]
 
@@ -220,11 +229,11 @@ def test_a_store_that_was_away_is_no_verdict_on_a_program(fleet: Fleet) -> None:
     """It could not open it, or could not save: a program of a queue is started again, whoever notices."""
     program = fleet.directory / "away.py"
     program.write_text(AWAY, encoding="utf-8")
-    made = fleet.rl.submit([sys.executable, "-P", str(program)], directory=str(fleet.directory), name="away")
+    made = fleet.rl.queues.submit([sys.executable, "-P", str(program)], directory=str(fleet.directory), name="away")
     fleet.start("--until-empty").process.wait(60)
-    info = fleet.rl.get(made.id)
+    info = fleet.rl.sessions.get(made.id)
     assert (info.status, info.attempt) == ("completed", 3), (info.reason, fleet.logs())
-    reasons = [event.started.get("reason") for event in fleet.rl.tail(made.id) if event.started]
+    reasons = [event.started.get("reason") for event in fleet.rl.history.events(made.id) if event.started]
     assert "queued: its store was unavailable when it started" in reasons
     assert "queued: store unavailable: gone" in reasons
 
@@ -244,17 +253,21 @@ with relight.open() as rl, rl.session("away") as s:
 
 
 def test_a_session_that_cannot_be_started_here_fails_with_its_reason(fleet: Fleet) -> None:
-    gone = fleet.rl.submit(["no-such-program-at-all"], queue="default", directory=str(fleet.directory), name="gone")
+    gone = fleet.rl.queues.submit(
+        ["no-such-program-at-all"], queue="default", directory=str(fleet.directory), name="gone"
+    )
     fleet.start("--until-empty").process.wait(60)
-    info = fleet.rl.get(gone.id)
+    info = fleet.rl.sessions.get(gone.id)
     assert info.status == "failed"
     assert "no-such-program-at-all" in (info.reason or "")
 
 
 def test_a_prompt_and_its_place_are_one_commit(fleet: Fleet) -> None:
-    made = fleet.rl.submit([sys.executable, "-c", ""], prompt="hello", directory=str(fleet.directory), priority=2)
+    made = fleet.rl.queues.submit(
+        [sys.executable, "-c", ""], prompt="hello", directory=str(fleet.directory), priority=2
+    )
     assert (made.status, made.queue, made.priority, made.message_count) == ("queued", "default", 2, 1)
-    (step,) = fleet.rl.tail(made.id)
+    (step,) = fleet.rl.history.events(made.id)
     assert step.kind == "message"
 
 
@@ -266,10 +279,10 @@ def test_a_stopped_machine_that_wakes_up_writes_nothing(fleet: Fleet, figure: Fi
     wait_until("it sleeps, and holds no lock of the file", lambda: _sleeps_without_a_lock(fleet, first))
     begun = time.monotonic()
     fleet.start(name="second")
-    wait_until("the takeover", lambda: fleet.rl.get(session).attempt == 2, bound_seconds=60)
+    wait_until("the takeover", lambda: fleet.rl.sessions.get(session).attempt == 2, bound_seconds=60)
     seconds = time.monotonic() - begun
     first.signal_all(signal.SIGCONT)
-    wait_until("the end", lambda: fleet.rl.get(session).status == "completed")
+    wait_until("the end", lambda: fleet.rl.sessions.get(session).status == "completed")
     judged = Judged(fleet, [session], turns=8)
     judged.check(fleet)
     left = 2  # the worker, and the process that forks those who attend
@@ -303,9 +316,9 @@ def test_wrong_settings_are_refused_in_words(fleet: Fleet) -> None:
 
 
 def test_a_worker_whose_store_is_gone_for_good_still_ends_when_it_is_asked(fleet: Fleet) -> None:
-    plain = fleet.rl.submit(["sleep", "60"], directory=str(fleet.directory), queue="default").id
+    plain = fleet.rl.queues.submit(["sleep", "60"], directory=str(fleet.directory), queue="default").id
     worker = fleet.start()
-    wait_until("at work", lambda: fleet.rl.get(plain).status == "working")
+    wait_until("at work", lambda: fleet.rl.sessions.get(plain).status == "working")
     for path in fleet.directory.glob("relight.db*"):
         if path.is_file():
             path.unlink()

@@ -45,7 +45,7 @@ def test_the_first_of_its_lines_are_taken_up_to_its_concurrency(world: Simulatio
     world.time.advance(61)
     worker.step(2)
     assert worker.loop.running == (third, later)
-    assert all(worker.rl.get(one).status == "queued" for one in others)
+    assert all(worker.rl.sessions.get(one).status == "queued" for one in others)
     reported = [fields for what, fields in worker.lines if what == "start"]
     assert reported[0] == {"session": first, "attempt": 1, "from_seq": 0, "reason": "first"}
 
@@ -64,7 +64,7 @@ def test_a_question_with_a_time_is_woken_when_it_is_over_and_one_without_is_not(
     world.time.advance(61)
     worker.step(3)
     assert worker.loop.running == (asking,)
-    assert worker.rl.get(patient).status == "waiting"
+    assert worker.rl.sessions.get(patient).status == "waiting"
 
 
 def test_a_lease_that_is_being_handed_over_is_renewed_until_it_is_taken(world: Simulation) -> None:
@@ -74,13 +74,13 @@ def test_a_lease_that_is_being_handed_over_is_renewed_until_it_is_taken(world: S
     for _ in range(5):  # its process takes five leases to start
         worker.pass_time(LEASE)
         other.step()
-    info = worker.rl.get(session)
+    info = worker.rl.sessions.get(session)
     assert (info.status, info.attempt) == ("spawning", 1)
     attendant = worker.attendants.of(session)
     attendant.take_over()
     attendant.complete()
     worker.step()
-    assert worker.rl.get(session).status == "completed"
+    assert worker.rl.sessions.get(session).status == "completed"
 
 
 @pytest.mark.guarantee("G12")
@@ -103,7 +103,7 @@ def test_a_worker_killed_at_any_point_strands_nothing(world: Simulation, point: 
     other.pass_time(LEASE + 10)
     other.attendants.of(session).complete()
     other.step()
-    info = other.rl.get(session)
+    info = other.rl.sessions.get(session)
     assert info.status == "completed"
     figure("G12", f"a worker killed at {point}: the session completed with attempt {info.attempt}")
 
@@ -114,7 +114,7 @@ def test_of_two_sweepers_one_puts_a_lost_session_back(world: Simulation) -> None
     session = existing(world, worker.rl)
     worker.step()
     worker.attendants.of(session).take_over().append({"role": "user", "content": "one"})
-    before = worker.rl.get(session)
+    before = worker.rl.sessions.get(session)
     worker.die()
     for one in sweepers:
         one.step(2)
@@ -122,7 +122,7 @@ def test_of_two_sweepers_one_puts_a_lost_session_back(world: Simulation) -> None
     assert len(reported) == 1
     assert reported[0]["from_seq"] == before.seq
     assert reported[0]["reason"].startswith("its process died")
-    info = worker.rl.get(session)
+    info = worker.rl.sessions.get(session)
     assert (info.status, info.seq) == ("queued", before.seq + 1)
 
 
@@ -134,7 +134,7 @@ def test_a_session_whose_attendant_never_starts_goes_back_and_fails_in_the_end(w
         for one in worker.attendants.alive:
             one.end(1)
     worker.pass_time(6)
-    info = worker.rl.get(session)
+    info = worker.rl.sessions.get(session)
     assert info.status == "failed"
     assert info.reason is not None
     assert "without a new step" in info.reason
@@ -146,7 +146,7 @@ def test_a_machine_that_cannot_start_processes_hands_back_what_it_claimed(world:
     session = existing(world, worker.rl)
     worker.attendants.fail = OSError("no more processes")
     worker.step()
-    info = worker.rl.get(session)
+    info = worker.rl.sessions.get(session)
     assert (info.status, info.reason) == ("queued", "its worker could not start it: no more processes")
     other.pass_time(4)
     assert other.loop.running == (session,)
@@ -164,7 +164,7 @@ def test_a_plain_program_that_was_lost_is_started_again_unless_somebody_said_no(
     opened._recorder.commit("status", shown)
     worker.die()
     other.step(2)
-    assert other.rl.get(session).status == status
+    assert other.rl.sessions.get(session).status == status
 
 
 def test_a_drain_asks_everybody_takes_nothing_more_and_ends(world: Simulation) -> None:
@@ -176,7 +176,7 @@ def test_a_drain_asks_everybody_takes_nothing_more_and_ends(world: Simulation) -
     worker.loop.stop()
     worker.step(2)
     assert [one.drained for one in running] == [1, 1]
-    assert worker.rl.workers()[0].worker.draining
+    assert worker.rl.queues.workers()[0].worker.draining
     worker.loop.stop()
     worker.step()
     assert [one.drained for one in running] == [2, 2]
@@ -184,14 +184,14 @@ def test_a_drain_asks_everybody_takes_nothing_more_and_ends(world: Simulation) -
         one.end()
     worker.loop.run()
     assert len(worker.attendants.all) == 2
-    assert worker.rl.workers() == []
-    assert worker.rl.counts() == {"queued": 3}
+    assert worker.rl.queues.workers() == []
+    assert worker.rl.sessions.counts() == {"queued": 3}
 
 
 def test_a_queue_has_one_limit_for_all_workers(world: Simulation) -> None:
     workers = [SimulatedWorker(world, f"w{n}", concurrency=5) for n in range(2)]
     rl = workers[0].rl
-    rl.set_queue("q", concurrency=3)
+    rl.queues.set("q", concurrency=3)
     for _ in range(8):
         existing(world, rl)
     for worker in workers * 3:
@@ -202,7 +202,7 @@ def test_a_queue_has_one_limit_for_all_workers(world: Simulation) -> None:
     for worker in workers:
         worker.pass_time(2.5)
     assert sum(len(worker.attendants.alive) for worker in workers) == 3
-    rl.set_queue("q", concurrency=0)
+    rl.queues.set("q", concurrency=0)
     for worker in workers:
         worker.pass_time(2.5)
     assert sum(len(worker.attendants.alive) for worker in workers) == 7
@@ -210,7 +210,7 @@ def test_a_queue_has_one_limit_for_all_workers(world: Simulation) -> None:
 
 def test_a_queue_starts_no_more_in_a_while_than_its_rate(world: Simulation) -> None:
     worker = SimulatedWorker(world, concurrency=50)
-    worker.rl.set_queue("q", rate="2/min")
+    worker.rl.queues.set("q", rate="2/min")
     for _ in range(5):
         existing(world, worker.rl)
     worker.pass_time(30)
@@ -221,7 +221,7 @@ def test_a_queue_starts_no_more_in_a_while_than_its_rate(world: Simulation) -> N
 
 def test_a_queue_says_how_many_deaths_its_sessions_survive(world: Simulation) -> None:
     worker = SimulatedWorker(world)
-    worker.rl.set_queue("q", retries=3)
+    worker.rl.queues.set("q", retries=3)
     plain, own = existing(world, worker.rl), existing(world, worker.rl, policy=RunPolicy(retries=1))
     worker.step(2)
     assert [worker.attendants.of(one).retries for one in (plain, own)] == [3, 1]
@@ -233,15 +233,15 @@ def test_a_person_stops_what_stands_in_line_and_what_runs_elsewhere(world: Simul
     worker.step()
     worker.attendants.of(running).take_over()
     person = world.start()
-    person.stop(waiting)
-    info = person.get(waiting)
+    person.runs.stop(waiting)
+    info = person.sessions.get(waiting)
     assert (info.status, info.reason) == ("terminated", BY_A_PERSON)
     cannot_see(person)
     with pytest.raises(Refused, match="was asked to stop and has not done so yet"):
-        person.stop(running)
+        person.runs.stop(running)
     worker.die()  # before it looked: the sweep obeys in its place
     sweeper.pass_time(8)
-    info = person.get(running)
+    info = person.sessions.get(running)
     assert (info.status, info.reason) == ("terminated", BY_A_PERSON)
 
 
@@ -273,15 +273,15 @@ def test_workers_are_listed_and_the_silent_ones_told(world: Simulation) -> None:
     session = existing(world, worker.rl)
     worker.step(2)
     worker.pass_time(4)
-    listed = {one.worker.name: one for one in other.rl.workers()}
+    listed = {one.worker.name: one for one in other.rl.queues.workers()}
     assert listed["w1"].worker.running == (session,)
     assert (listed["w1"].worker.labels, listed["w1"].alive) == (("gpu",), True)
     worker.die()
     other.pass_time(40)
-    assert {one.worker.name: one.alive for one in other.rl.workers()} == {"w1": False, "w2": True}
+    assert {one.worker.name: one.alive for one in other.rl.queues.workers()} == {"w1": False, "w2": True}
     world.time.advance(4000)
     other.pass_time(6)
-    assert [one.worker.name for one in other.rl.workers()] == ["w2"]
+    assert [one.worker.name for one in other.rl.queues.workers()] == ["w2"]
 
 
 def test_retention_runs_once_a_day_in_one_of_the_workers(world: Simulation) -> None:
@@ -289,7 +289,7 @@ def test_retention_runs_once_a_day_in_one_of_the_workers(world: Simulation) -> N
     for worker in workers:
         worker.pass_time(8)
     assert sum(worker.attendants.tidied for worker in workers) == 0, "nobody set a policy"
-    workers[0].rl.set_retention(7.0)
+    workers[0].rl.admin.set_retention(7.0)
     for worker in workers:
         worker.pass_time(8)
     assert sum(worker.attendants.tidied for worker in workers) == 1
@@ -311,7 +311,7 @@ def test_a_worker_that_slept_lets_the_owners_that_slept_too_go_on(world: Simulat
     other.loop.step()
     attendant.say("awake")
     other.pass_time(8)
-    info = worker.rl.get(session)
+    info = worker.rl.sessions.get(session)
     assert (info.status, info.attempt) == ("working", 1)
 
 
@@ -370,16 +370,16 @@ def test_a_damaged_session_keeps_nobody_else_from_being_put_back(tmp_path: Path)
     assert worker.loop.running == (ids[1], ids[0])
     worker.die()
     other.step(2)
-    assert [other.rl.get(one).status for one in ids[:2]] == ["queued", "queued"]
+    assert [other.rl.sessions.get(one).status for one in ids[:2]] == ["queued", "queued"]
     with pytest.raises(Corrupt):
-        other.rl.get(ids[2])
+        other.rl.sessions.get(ids[2])
     assert not [line for line in (*worker.lines, *other.lines) if line[0] == "store away"]
     world.close()
 
 
 def test_a_machine_that_cannot_start_the_daily_sweep_goes_on(world: Simulation) -> None:
     worker = SimulatedWorker(world)
-    worker.rl.set_retention(7.0)
+    worker.rl.admin.set_retention(7.0)
     worker.attendants.fail = OSError("no more processes")
     worker.step()
     assert ("not started", {"what": "retention", "error": "no more processes"}) in worker.lines
@@ -402,11 +402,11 @@ def test_a_program_that_died_a_moment_ago_is_left_to_whoever_attends_to_it(world
     world.machine.alive.discard(program)
     other.loop._sweep_us = 0
     other.step()
-    assert rl.get(session).attempt == 1
+    assert rl.sessions.get(session).attempt == 1
     assert ("taken over" in {what for what, _ in other.lines}) is False
     other.pass_time(3.0)  # nobody said anything: then it is lost
     assert [what for what, _ in other.lines].count("taken over") == 1
-    assert rl.get(session).attempt == 2
+    assert rl.sessions.get(session).attempt == 2
 
 
 def test_who_waits_for_a_label_that_no_worker_has_is_told(world: Simulation) -> None:

@@ -26,7 +26,7 @@ except relight.errors.MissingExtra as error:
 _LOADED = """
 import relight, relight.frameworks, sys
 rl = relight.open("memory:")
-rl.join("one", agent="x").close()
+rl.sessions.shared("one", agent="x").close()
 print(sorted(set(sys.argv[1:]) & set(sys.modules)))
 """
 

@@ -72,8 +72,8 @@ def written(rl: Any, directory: Path) -> Iterator[bytes]:
     for _, data in files_below(directory):
         yield data
     store = rl._context.store
-    for info in rl.sessions():
-        yield repr(rl.load(info.id)).encode()
+    for info in rl.sessions.list():
+        yield repr(rl.history.load(info.id)).encode()
         for step in store.steps(info.id):
             yield repr(decode_changes(step.body)).encode()
 

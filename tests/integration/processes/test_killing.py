@@ -261,7 +261,7 @@ def test_a_prompt_that_the_agent_took_without_its_supervisor_is_not_said_again(
 
 def _has_started(s: ProgramHarness, after: int) -> bool:
     with relight.open(s.store, create=False) as rl:
-        return any("started" in step.note for step in rl.tail("job", after=after))
+        return any("started" in step.note for step in rl.history.events("job", after=after))
 
 
 def _wrote_down(s: ProgramHarness, prompt: str) -> bool:

@@ -86,8 +86,8 @@ def test_a_command_that_ran_on_another_branch_gets_its_result_there_and_is_not_r
     s = harness([paid, {"text": "fin"}, {"text": "so be it"}])
     assert s.run().returncode == 0
     with relight.open(str(s.store)) as rl:
-        [pays] = rl.load("job").calls
-        planned = rl.planned_calls(f"job@{pays.asked_seq}", after="rewind" if verb == "rewind" else "fork")
+        [pays] = rl.history.load("job").calls
+        planned = rl.history.planned_calls(f"job@{pays.asked_seq}", after="rewind" if verb == "rewind" else "fork")
     assert [(one.id, one.action) for one in planned] == [(pays.id, "carry")]
     words = ["--conversation"] if verb == "rewind" else ["--name", "job2"]
     done = s.relight(verb, f"job@{pays.asked_seq}", *words)

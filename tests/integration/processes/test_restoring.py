@@ -20,7 +20,7 @@ from relight.supervision.agent import AgentSupervision
 from relight.system.machine import SystemEntropy
 from relight.testing.recorder_runtime import RecordedChild, RecorderRuntime
 from relight.values.execution import Started
-from relight.values.options import ResumeOptions
+from relight.values.options import ResumeOptions, RunOptions
 from relight.wiring import open_context
 from tests.integration.processes.conftest import Open
 from tests.support.program_harness import ProgramHarness
@@ -76,10 +76,13 @@ class World:
 
         def act(rl: Relight) -> str:
             workspace = {"main": str(self.s.work)}
-            info = rl.launch(
-                COMMAND, directory=str(self.s.work), agent="claude", name=name, runtime=self.name, workspace=workspace
+            info = rl.runs.create(
+                COMMAND,
+                RunOptions(
+                    directory=str(self.s.work), agent="claude", name=name, runtime=self.name, workspace=workspace
+                ),
             )
-            rl.supervise(info.id).run()
+            rl.runs.supervise(info.id).run()
             return info.id
 
         found: str = self.opened(act)
@@ -88,7 +91,7 @@ class World:
 
     def resume(self, ref: str, prompt: str | None = "go on") -> Started:
         def act(rl: Relight) -> Started:
-            supervision = rl.supervise(ref, ResumeOptions(prompt=prompt))
+            supervision = rl.runs.supervise(ref, ResumeOptions(prompt=prompt))
             supervision.run()
             assert isinstance(supervision, AgentSupervision) and supervision.started is not None
             return supervision.started
@@ -215,7 +218,7 @@ def test_ambiguous_prefix(world: World) -> None:
     world.run()
     with relight.open(world.s.store, entropy=Twins()) as rl:
         for name in ("one", "other"):
-            ids.append(rl.launch(["true"], directory=str(world.s.work), agent="command", name=name).id)
+            ids.append(rl.runs.create(["true"], RunOptions(directory=str(world.s.work), agent="command", name=name)).id)
     error = world.refused("abcdef")
     assert isinstance(error, Ambiguous)
     said = " ".join([str(error), *error.hints, *error.evidence])

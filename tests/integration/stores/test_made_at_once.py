@@ -19,7 +19,7 @@ for number in range(int(sys.argv[2])):
     while time.time() < float(sys.argv[3]) + number * 0.05:
         pass
     with relight.open(f"{sys.argv[1]}/{number}/r.db") as rl:
-        rl.sessions()
+        rl.sessions.list()
 """
 
 

@@ -81,8 +81,8 @@ class Writer:
 def history(url: str, name: str) -> list[int]:
     with relight.open(url) as rl:
         assert rl.store.check() == []
-        assert rl.verify(name).problems == []
-        return [int(message["content"]) for message in rl.load(name).messages]
+        assert rl.history.verify(name).problems == []
+        return [int(message["content"]) for message in rl.history.load(name).messages]
 
 
 def test_a_killed_writer_loses_nothing_it_was_told(server: Server, sample: Callable[..., int], figure: Figure) -> None:
@@ -145,15 +145,15 @@ def test_an_opened_store_goes_on_after_a_restart(server: Server) -> None:
             s.append({"role": "user", "content": "meanwhile"})
         assert "start the server" in refused.value.hints[0]
         with pytest.raises(StoreUnavailable):
-            list(rl.sessions())
+            list(rl.sessions.list())
         server.start()
-        assert len(list(rl.sessions())) == 1
+        assert len(list(rl.sessions.list())) == 1
         s.append({"role": "user", "content": "meanwhile"})
         server.stop()
         server.start()
         s.append({"role": "user", "content": "after"})
         assert [message["content"] for message in s.messages] == ["before", "meanwhile", "after"]
-        assert rl.verify("restart").problems == []
+        assert rl.history.verify("restart").problems == []
 
 
 # -- the wire ----------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_a_reply_that_is_lost_is_asked_for(server: Server, sample: Callable[...,
             assert [message["content"] for message in s.messages] == [str(number) for number in range(cuts)]
         assert wire.cuts == cuts == saved + failed
         assert min(saved, failed) > 0
-        assert rl.verify("wire").problems == []
+        assert rl.history.verify("wire").problems == []
     assert history(url, "wire") == list(range(cuts))
     figure("G4", f"PostgreSQL: {cuts} connections cut around COMMIT, {saved} found committed, {failed} not; 0 twice")
 

@@ -203,9 +203,9 @@ def test_damage_is_named(world: Trial, tamper: Callable[..., None], statement: s
     taken = (Snapshot(id="s", root="r", pool="p", segments=("one",)),)
     world.append(session, label="best", snapshots=taken, body=encode_changes(Changes(snapshot={"r": "s"})))
     with relight.open(world.store) as rl:
-        assert rl.verify().ok
+        assert rl.history.verify().ok
         tamper(statement)
-        report = rl.verify()
+        report = rl.history.verify()
         assert not report.ok, what
         if what == "head":
             with pytest.raises(Corrupt):

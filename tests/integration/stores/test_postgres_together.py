@@ -66,9 +66,9 @@ def test_sessions_that_write_at_the_same_time_share_transactions(
             row = connection.execute("SELECT count(*), count(DISTINCT xmin::text) FROM relight.steps").fetchone()
         for session in sessions:
             session.close()
-            assert said(rl.load(session.id)) == numbers()
+            assert said(rl.history.load(session.id)) == numbers()
         assert row is not None and row[1] < row[0], row
-        assert rl.verify().ok
+        assert rl.history.verify().ok
 
 
 def test_a_session_that_somebody_holds_on_the_server_keeps_no_other_waiting(server: Server) -> None:
@@ -129,8 +129,8 @@ def test_a_wire_that_is_cut_loses_and_doubles_nothing_of_those_who_travel_togeth
             done.set()
             reported = [writer.result(timeout=60) for writer in writers]
         for session, count in zip(sessions, reported, strict=True):
-            assert said(rl.load(session.id)) == numbers(count)
-        assert rl.verify().ok
+            assert said(rl.history.load(session.id)) == numbers(count)
+        assert rl.history.verify().ok
     figure(
         "G4",
         f"PostgreSQL: {cuts} cuts under {MANY} sessions writing at once, {sum(reported)} steps acknowledged, 0 lost",
@@ -173,9 +173,9 @@ def test_a_thread_that_is_interrupted_leaves_nobody_waiting_and_loses_nothing(
                 assert not thread.is_alive(), "nobody waits for who was interrupted"
             told_in_all += sum(reported.values())
             for name, count in reported.items():
-                kept = said(rl.load(name))
+                kept = said(rl.history.load(name))
                 assert kept == numbers(len(kept)) and count <= len(kept) <= count + 1, name
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     figure(
         "G1",
         f"PostgreSQL: {rounds * 4} threads interrupted while they wrote together, {told_in_all} steps told, 0 lost",

@@ -58,61 +58,61 @@ def times(server: RedisServer, session: str) -> set[int]:
 def test_a_verdict_gives_every_key_seven_days_and_going_on_takes_them_away(server: RedisServer, rl: Relight) -> None:
     session = finished(rl, "a")
     assert all(6.9 * DAY_MS < one <= 7 * DAY_MS for one in times(server, session))
-    rl.label("a@1", "later")
+    rl.history.label("a@1", "later")
     with rl.session("a") as s:  # reads a finished one; nothing is written
         assert s.is_finished
     assert min(times(server, session)) > 6.9 * DAY_MS
-    rl.send("a", "go on")
+    rl.runs.send("a", "go on")
     assert times(server, session) == {-1}
     with pytest.raises(RuntimeError), rl.session("a"):
         raise RuntimeError("dies")
     assert times(server, session) == {-1}, "a failed one can be resumed, and never expires"
-    assert rl.verify().ok
+    assert rl.history.verify().ok
 
 
 def test_a_policy_changes_what_is_there_and_off_keeps_it(server: RedisServer, rl: Relight) -> None:
     before = finished(rl, "before")
-    rl.set_retention(30.0)
+    rl.admin.set_retention(30.0)
     assert min(times(server, before)) > 29 * DAY_MS
     assert min(times(server, finished(rl, "after"))) > 29 * DAY_MS
-    rl.set_retention(None)
+    rl.admin.set_retention(None)
     assert times(server, before) == times(server, finished(rl, "kept")) == {-1}
 
 
 def test_what_a_fork_reads_from_does_not_expire_until_the_fork_has(server: RedisServer, rl: Relight) -> None:
     parent = finished(rl, "p")
-    fork = rl.fork("p@2", name="f").id
+    fork = rl.history.fork("p@2", name="f").id
     assert times(server, parent) == {-1}
-    rl.set_retention(SOON)
-    assert times(server, parent) == {-1} and rl.find("f") is not None
-    rl.send("f", "go on")
+    rl.admin.set_retention(SOON)
+    assert times(server, parent) == {-1} and rl.sessions.find("f") is not None
+    rl.runs.send("f", "go on")
     with rl.session("f") as s:
         s.complete("done")
-    eventually(lambda: rl.find(fork) is None, what="the fork to expire")
+    eventually(lambda: rl.sessions.find(fork) is None, what="the fork to expire")
     finished(rl, "other")  # takes the rest of the fork away; its parent has a time now
-    eventually(lambda: rl.find(parent) is None, what="the parent to expire")
-    assert rl.verify().ok
+    eventually(lambda: rl.sessions.find(parent) is None, what="the parent to expire")
+    assert rl.history.verify().ok
 
 
 def test_an_expired_session_is_nowhere_and_its_name_is_free(server: RedisServer, rl: Relight) -> None:
-    rl.set_retention(SOON)
+    rl.admin.set_retention(SOON)
     session = finished(rl, "job")
     kept = rl.session("kept")
     kept.append({"role": "user", "content": "unfinished"})
     eventually(lambda: times(server, session) == {-2}, what="its keys to expire")
-    assert rl.find("job") is None and rl.find(session) is None
-    assert [info.name for info in rl.sessions()] == ["kept"]
-    assert rl.counts().get("completed", 0) == 0
-    assert list(rl.sessions(labels={"team": "web"})) == [] and rl.verify().ok
-    expired = rl.removed(session)
+    assert rl.sessions.find("job") is None and rl.sessions.find(session) is None
+    assert [info.name for info in rl.sessions.list()] == ["kept"]
+    assert rl.sessions.counts().get("completed", 0) == 0
+    assert list(rl.sessions.list(labels={"team": "web"})) == [] and rl.history.verify().ok
+    expired = rl.sessions.removed(session)
     assert expired is not None and expired.by_policy and expired.sessions == [session]
-    assert rl.removed(kept.id) is None and rl.removed("0" * 32) is None
-    rl.set_retention(None)
+    assert rl.sessions.removed(kept.id) is None and rl.sessions.removed("0" * 32) is None
+    rl.admin.set_retention(None)
     again = finished(rl, "job")
-    buried = rl.removed(session)
+    buried = rl.sessions.removed(session)
     assert buried is not None and buried.at_us == expired.at_us, "the same answer once a write took the rest away"
-    assert len(rl.removals()) == 1
-    assert again != session and rl.get("job").id == again and rl.verify().ok
+    assert len(rl.sessions.removals()) == 1
+    assert again != session and rl.sessions.get("job").id == again and rl.history.verify().ok
     with server.client() as client:
         left = [key for key in client.keys("*") if session.encode() in key]
         indexes = client.keys("*by:*")
@@ -121,7 +121,7 @@ def test_an_expired_session_is_nowhere_and_its_name_is_free(server: RedisServer,
 
 
 def test_the_address_of_an_expired_session_says_that_it_went(server: RedisServer, rl: Relight, tmp_path: Path) -> None:
-    rl.set_retention(SOON)
+    rl.admin.set_retention(SOON)
     session = finished(rl, "job")
     settings = ServerSettings(directory=tmp_path / "server", sweep=False)
     guard = make_guard(settings, None)
@@ -141,12 +141,12 @@ def test_the_address_of_an_expired_session_says_that_it_went(server: RedisServer
 def test_tombstones_of_expired_sessions_are_bounded(rl: Relight, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "MAX_TOMBSTONES", 3)
     monkeypatch.setattr(expiry, "MAX_TIDIED", 1)
-    rl.set_retention(0.001 / 86_400)
+    rl.admin.set_retention(0.001 / 86_400)
     ids = [finished(rl, f"s{number}") for number in range(8)]
-    eventually(lambda: rl.find(ids[-1]) is None, what="the last one to expire")
+    eventually(lambda: rl.sessions.find(ids[-1]) is None, what="the last one to expire")
     for number in range(8):
         rl.session(f"other{number}").complete()
-    assert len(rl.removals()) <= 5
+    assert len(rl.sessions.removals()) <= 5
 
 
 class Interrupted:
@@ -167,7 +167,7 @@ class Interrupted:
 def test_two_that_tidy_one_session_at_once_subtract_its_size_once(server: RedisServer, rl: Relight) -> None:
     rl.session("kept").append({"role": "user", "content": "unfinished"})
     kept = size_of(server)
-    rl.set_retention(SOON)
+    rl.admin.set_retention(SOON)
     session = finished(rl, "job")
     assert size_of(server) > kept
     eventually(lambda: times(server, session) == {-2}, what="its keys to expire")
@@ -176,7 +176,7 @@ def test_two_that_tidy_one_session_at_once_subtract_its_size_once(server: RedisS
         between = Interrupted(one._server, lambda: theirs.tidy([session]))
         expiry.Expiry(cast(Any, between), keys).tidy([session])
     assert size_of(server) == kept
-    assert len(rl.removals()) == 1
+    assert len(rl.sessions.removals()) == 1
 
 
 def size_of(server: RedisServer) -> int:

@@ -419,7 +419,7 @@ def test_the_library_opens_it_by_its_address(
             s.append({"role": "user", "content": "Hello"})
             (work / "a.txt").write_text("two")
             s.append({"role": "assistant", "content": "Hi"})
-        assert [info.name for info in rl.sessions()] == ["named"]
+        assert [info.name for info in rl.sessions.list()] == ["named"]
     assert list((tmp_path / "content").rglob("*"))
     with relight.open(server.url) as rl, rl.session("named") as s:
         assert [message["content"] for message in s.messages] == ["Hello", "Hi"]

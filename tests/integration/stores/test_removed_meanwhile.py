@@ -30,7 +30,7 @@ def test_what_was_found_and_then_removed_is_not_found(tmp_path_factory: pytest.T
                 session.append({"role": "user", "content": "hello"})
             store = rl._context.store
             found = resolve(store, "talk")
-            rl.drop("talk")
+            rl.sessions.remove("talk")
             with pytest.raises(NotFound):
                 load(store, found)
 
@@ -40,7 +40,7 @@ def test_steps_of_a_session_that_goes_while_they_are_read_end_there(server: Redi
         with rl.session("talk") as session:
             for _ in range(4):
                 session.append({"role": "user", "content": os.urandom(LARGE_BYTES).hex()})
-        events = rl.tail("talk")
+        events = rl.history.events("talk")
         assert next(events).seq == 1
-        rl.drop("talk")
+        rl.sessions.remove("talk")
         assert all(event.messages or event.kind == "attempt" for event in events)

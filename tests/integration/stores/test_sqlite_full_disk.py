@@ -68,8 +68,8 @@ def test_a_session_is_removed_on_a_full_disk_and_its_space_is_free_again(disk: P
     )
     assert f"canary-{name}".encode() not in left
     with relight.open(store) as rl:
-        assert {info.name for info in rl.sessions()} == {"large", "many", "kept"} - {name}
-        assert rl.verify().ok and len(rl.load("kept").messages) == 5
+        assert {info.name for info in rl.sessions.list()} == {"large", "many", "kept"} - {name}
+        assert rl.history.verify().ok and len(rl.history.load("kept").messages) == 5
         if name == "large":
             rl.session("next").append({"role": "user", "content": "it goes on"})
 
@@ -86,7 +86,7 @@ def test_captured_files_are_removed_on_a_full_disk_too(tmp_path: Path, monkeypat
             s.complete()
         fill(disk)
         with relight.open(path) as rl:
-            assert rl.drop("files").file_bytes >= 20 * MB
+            assert rl.sessions.remove("files").file_bytes >= 20 * MB
         assert free(disk) >= 20 * MB and not list(disk.rglob("*.seg"))
 
 
@@ -99,11 +99,11 @@ def test_a_removal_that_does_not_fit_removes_nothing_and_keeps_the_reserve(
     fill(disk)
     with relight.open(store) as rl:
         with pytest.raises(StoreFull):
-            rl.drop("many")
-        assert {info.name for info in rl.sessions()} == {"large", "many", "kept"}
+            rl.sessions.remove("many")
+        assert {info.name for info in rl.sessions.list()} == {"large", "many", "kept"}
         assert reserve_path(store).stat().st_size >= little // 2
-        rl.drop("kept")
+        rl.sessions.remove("kept")
     (disk / "filler").unlink()
     with relight.open(store) as rl:
-        assert {info.name for info in rl.sessions()} == {"large", "many"}
-        assert rl.verify().ok
+        assert {info.name for info in rl.sessions.list()} == {"large", "many"}
+        assert rl.history.verify().ok

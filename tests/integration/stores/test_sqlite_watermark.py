@@ -58,7 +58,7 @@ def test_first_sessions_of_a_fresh_store_from_many_threads_are_all_told(
                     s.complete("y")
 
             together(THREADS, act)
-            assert rl.counts()["completed"] == THREADS
+            assert rl.sessions.counts()["completed"] == THREADS
 
 
 LACKING = """

@@ -34,7 +34,7 @@ def build(kind: str, directory: Path) -> Path:
     with relight.open(directory / "seed.db") as rl:
         with rl.session("x", workspace=workspace) as s:
             s.append({"role": "user", "content": "x"})
-        rl.export_bundle("x", str(directory / "seed.relight"))
+        rl.history.export("x", str(directory / "seed.relight"))
     with (directory / "seed.relight").open("rb") as file:
         frames = list(bundle.frames(file, (directory / "seed.relight").stat().st_size))
     stored: list[bytes] = []
@@ -111,14 +111,14 @@ def main(kind: str, directory: Path) -> None:
     checked = Manifests.check
     with relight.open(directory / "v.db") as rl:
         Manifests.check = lambda self, snapshot: None  # type: ignore[method-assign]  # as versions did that had no such check
-        rl.import_bundle(str(made), workspace=str(directory / "w"))
+        rl.history.import_(str(made), workspace=str(directory / "w"))
         Manifests.check = checked  # type: ignore[method-assign]
         name = f"bomb-{kind}"
         for verb, act in {
-            "verify": lambda: rl.verify(name).problems,
-            "diff": lambda: rl.diff(name, name),
-            "fork": lambda: rl.fork(name, name="f", workspace=str(directory / "f")),
-            "drill": lambda: rl.drill(name, directory / "d", most_bytes=1_000_000),
+            "verify": lambda: rl.history.verify(name).problems,
+            "diff": lambda: rl.files.diff(name, name),
+            "fork": lambda: rl.history.fork(name, name="f", workspace=str(directory / "f")),
+            "drill": lambda: rl.admin.drill(name, directory / "d", most_bytes=1_000_000),
         }.items():
             try:
                 said = repr(act())

@@ -77,10 +77,10 @@ def main(store: str, tree: str, verb: str) -> None:
         elif verb == "append":
             append(rl, root)
         elif verb == "restore":
-            rl.restore("agent@then")
+            rl.files.restore("agent@then")
         elif verb == "rewind":
-            rl.rewind("agent@then", files=True)
+            rl.history.rewind("agent@then", files=True)
         elif verb in ("undo", "redo"):
-            rl.undo("agent", redo=verb == "redo")
+            (rl.history.redo if verb == "redo" else rl.history.undo)("agent")
         else:
-            rl.sweep(Retention(grace_seconds=0.0))
+            rl.admin.sweep(Retention(grace_seconds=0.0))

@@ -50,14 +50,16 @@ def main(directory: Path) -> None:
     (directory / "agent.py").write_text(AGENT)
     with relight.open() as rl:
         made = [
-            rl.submit([sys.executable, "agent.py", str(effects)], directory=str(directory), name=f"job-{number}").id
+            rl.queues.submit(
+                [sys.executable, "agent.py", str(effects)], directory=str(directory), name=f"job-{number}"
+            ).id
             for number in range(SESSIONS)
         ]
         deadline = time.monotonic() + SECONDS
-        while any(rl.get(one).status != "completed" for one in made) and time.monotonic() < deadline:
+        while any(rl.sessions.get(one).status != "completed" for one in made) and time.monotonic() < deadline:
             threading.Event().wait(0.1)
-        statuses = [rl.get(one).status for one in made]
-        whole = rl.verify().ok
+        statuses = [rl.sessions.get(one).status for one in made]
+        whole = rl.history.verify().ok
     listed = subprocess.run(
         [sys.executable, "-P", "-m", "relight.cli", "worker", "--list", "--json"], stdout=subprocess.PIPE, check=True
     )

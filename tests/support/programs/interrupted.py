@@ -70,9 +70,9 @@ def work(rl: relight.Relight, seconds: float, again: float) -> dict[str, Any]:
         s.append(user("last"))
         seen = s.messages
         imported = sorted(set(sys.modules) - loaded)
-    there = Counter(message["content"] for message in rl.load("main").messages)
+    there = Counter(message["content"] for message in rl.history.load("main").messages)
     return {
-        "unseen": len(rl.load("main").messages) - len(seen),
+        "unseen": len(rl.history.load("main").messages) - len(seen),
         "imported": imported,
         "appends": number,
         "bangs": bangs,
@@ -110,7 +110,7 @@ def main() -> None:
             stop.set()
             for thread in threads:
                 thread.join()
-        print(json.dumps(reported | {"foreign": foreign, "ok": rl.verify().ok}))
+        print(json.dumps(reported | {"foreign": foreign, "ok": rl.history.verify().ok}))
 
 
 if __name__ == "__main__":

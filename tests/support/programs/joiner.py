@@ -16,7 +16,7 @@ def main(store: str, session: str, me: str, count: int, reported: str) -> None:
     """One line `ME.NUMBER SEQ` for each write that has returned; SEQ is 0 where it was there already."""
     out = os.open(reported, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with relight.open(store) as rl:
-        shared = rl.join(session, agent=AGENT)
+        shared = rl.sessions.shared(session, agent=AGENT)
         for number in range(count):
             content = f"{me}.{number}"
 

@@ -45,7 +45,7 @@ class History:
             act(session)
 
     def sessions(self) -> list[str]:
-        return sorted(info.id for info in self.rl.sessions())
+        return sorted(info.id for info in self.rl.sessions.list())
 
     # -- working ----------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ class History:
         except NotFound:
             return
         if s.is_finished:
-            self.rl.send(s.id, "more")
+            self.rl.runs.send(s.id, "more")
             s = self.rl.session(s.id)
         for _ in range(self.rng.randint(1, 4)):
             self.rng.choice([self._say, self._ask, self._run, self._run, self._once, self._compact])(s)
@@ -135,24 +135,24 @@ class History:
 
     def seen(self, session: str) -> dict[str, Any]:
         """What a reader sees, but seq and times, and what no undo takes back."""
-        info, loaded = self.rl.get(session), self.rl.load(session)
+        info, loaded = self.rl.sessions.get(session), self.rl.history.load(session)
         reported = {name: getattr(info, name) for name in SEEN}
         return {**reported, "result": loaded.result, "messages": loaded.messages, "state": loaded.state}
 
     def rewind(self, session: str) -> None:
-        info = self.rl.get(session)
-        own = [one.seq for one in self.rl.checkpoints(session)]
+        info = self.rl.sessions.get(session)
+        own = [one.seq for one in self.rl.history.checkpoints(session)]
         if not own:
             return
         target = f"{session}@{self.rng.choice(own)}"
-        planned = self.rl.planned_calls(target, after="rewind")
+        planned = self.rl.history.planned_calls(target, after="rewind")
         again = [one.id for one in planned if self.rng.random() < 0.15]
-        before, known = self.seen(session), len(self.rl.operations(session))
-        self.rl.rewind(target, again=again)
-        if self.rl.get(session).head != info.head or info.status == "completed":
+        before, known = self.seen(session), len(self.rl.history.operations(session))
+        self.rl.history.rewind(target, again=again)
+        if self.rl.sessions.get(session).head != info.head or info.status == "completed":
             self.existing.setdefault(session, []).append(before)
             self.undone.pop(session, None)
-        assert len(self.rl.operations(session)) == known + 1
+        assert len(self.rl.history.operations(session)) == known + 1
 
     def undo(self, session: str) -> None:
         self._move(session, redo=False, come_from=self.existing, go_to=self.undone)
@@ -163,7 +163,7 @@ class History:
     def _move(self, session: str, *, redo: bool, come_from: dict[str, list[Any]], go_to: dict[str, list[Any]]) -> None:
         before = self.seen(session)
         try:
-            self.rl.undo(session, redo=redo)
+            (self.rl.history.redo if redo else self.rl.history.undo)(session)
         except NotFound:
             assert not come_from.get(session), "it was not undone"
             return
@@ -175,18 +175,18 @@ class History:
             self.undos += 1
 
     def fork(self, session: str) -> None:
-        own = [one.seq for one in self.rl.checkpoints(session)]
+        own = [one.seq for one in self.rl.history.checkpoints(session)]
         if own and len(self.sessions()) < 5:
-            self.rl.fork(f"{session}@{self.rng.choice(own)}")
+            self.rl.history.fork(f"{session}@{self.rng.choice(own)}")
 
     def settle(self, session: str) -> None:
-        for call in self.rl.can_resume(session, disk=False).calls:
+        for call in self.rl.runs.plan(session, disk=False).calls:
             chance = self.rng.random()
             try:
                 if chance < 0.3:
-                    self.rl.settle(session, call.id, retry=True)
+                    self.rl.runs.settle(session, call.id, retry=True)
                 elif chance < 0.6:
-                    self.rl.settle(session, call.id, result="settled")
+                    self.rl.runs.settle(session, call.id, result="settled")
             except NotFound:
                 assert call.action == "carry", "what is open can be settled"
 
@@ -194,12 +194,12 @@ class History:
 def forgotten(rl: Relight, taken: set[str]) -> list[str]:
     """Effects that ran and that their sessions would begin again under the same key, wherever they go back to."""
     lost = []
-    for info in rl.sessions():
-        for checkpoint in rl.checkpoints(info.id):
+    for info in rl.sessions.list():
+        for checkpoint in rl.history.checkpoints(info.id):
             if checkpoint.kind not in ("message", "reset", "intent"):
                 continue
             for after in ("rewind", "fork"):
-                for call in rl.planned_calls(f"{info.id}@{checkpoint.seq}", after=after):
+                for call in rl.history.planned_calls(f"{info.id}@{checkpoint.seq}", after=after):
                     ran = any(f"{kind}:{call.key}" in taken for kind in TOOLS)
                     if ran and call.action == "run":
                         lost.append(f"{after} to {info.id}@{checkpoint.seq}: {call}")
@@ -213,7 +213,7 @@ def main(store: str, seed: str, taken: str, acts: int) -> None:
         return os.path.exists(taken) and f"{key}\n" in open(taken, encoding="utf-8").read()
 
     with relight.open(store) as rl:
-        if rl.find("main") is None:
+        if rl.sessions.find("main") is None:
             with rl.session("main") as s:
                 s.append({"role": "user", "content": "go"})
         History(rl, Random(seed), lambda key: write_line(taken, key), was_taken).play(acts)

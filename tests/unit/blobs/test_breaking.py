@@ -74,9 +74,9 @@ def flipped(path: Path) -> None:
 def test_damage_there_is_named_although_the_cache_here_is_whole(shared: Path) -> None:
     with relight.open(shared / "r.db") as rl:
         captured(rl, "agent", shared / "tree")
-        assert rl.verify("agent").ok
+        assert rl.history.verify("agent").ok
         flipped(objects(shared)[-1])
-        found = rl.verify("agent").problems
+        found = rl.history.verify("agent").problems
         assert ["damaged" in one.what for one in found] == [True]
 
 
@@ -94,18 +94,18 @@ def test_storage_that_is_down_is_not_taken_for_damage(shared: Path) -> None:
     with relight.open(shared / "r.db") as rl:
         captured(rl, "agent", shared / "tree")
         with down(shared), pytest.raises(StoreUnavailable):
-            rl.verify("agent")
-        assert rl.verify("agent").ok
+            rl.history.verify("agent")
+        assert rl.history.verify("agent").ok
 
 
 def test_who_removes_while_storage_is_down_is_told_what_is_gone_and_what_is_left(shared: Path) -> None:
     with relight.open(shared / "r.db") as rl:
         captured(rl, "agent", shared / "tree")
         with down(shared), pytest.raises(StoreUnavailable) as reported:
-            rl.drop("agent")
+            rl.sessions.remove("agent")
         assert "still there" in reported.value.evidence[-1] and "relight sweep" in reported.value.hints[-1]
-        assert list(rl.sessions()) == []
-        rl.sweep(NOW)
+        assert list(rl.sessions.list()) == []
+        rl.admin.sweep(NOW)
         assert list(list_all(DirectoryBlobs(shared / "shared"))) == []
 
 
@@ -118,14 +118,14 @@ def test_a_lost_object_names_itself_and_stops_no_sweep_of_the_rest(shared: Path,
         captured(rl, "fine", shared / "fine")
         captured(rl, "neighbour", shared / "hurt")
         with pytest.raises(Corrupt, match=r"hurt@3: .* is missing") as reported:
-            rl.restore("hurt@two")
+            rl.files.restore("hurt@two")
         assert "relight restore hurt@2" in reported.value.hints[0]
-        rl.drop("fine")
-        rl.drop("neighbour")  # its files lie among those of the one that is hurt
-        assert [info.name for info in rl.sessions()] == ["hurt"]
-        rl.sweep(NOW)
+        rl.sessions.remove("fine")
+        rl.sessions.remove("neighbour")  # its files lie among those of the one that is hurt
+        assert [info.name for info in rl.sessions.list()] == ["hurt"]
+        rl.admin.sweep(NOW)
         assert before <= set(objects(shared)), "what is left of it may be all that can be saved"
-        rl.drop("hurt")
+        rl.sessions.remove("hurt")
         assert objects(shared) == []
 
 
@@ -136,21 +136,21 @@ def test_another_address_is_refused_until_the_files_are_there_too(
         captured(rl, "agent", shared / "tree")
     monkeypatch.setenv("RELIGHT_BLOBS", f"file://{shared}/elsewhere")
     with relight.open(shared / "r.db") as rl:
-        for refused in (lambda: rl.restore("agent@one"), lambda: captured(rl, "other", shared / "tree2")):
+        for refused in (lambda: rl.files.restore("agent@one"), lambda: captured(rl, "other", shared / "tree2")):
             with pytest.raises(UsageError, match="shared") as reported:
                 refused()
             assert f"RELIGHT_BLOBS=file://{shared}/shared" in reported.value.hints[0]
         with pytest.raises(UsageError):
-            rl.drop("agent")
-        assert "agent" in [info.name for info in rl.sessions()], "removed, and its files left behind"
+            rl.sessions.remove("agent")
+        assert "agent" in [info.name for info in rl.sessions.list()], "removed, and its files left behind"
     (shared / "shared").rename(shared / "elsewhere")
     with relight.open(shared / "r.db") as rl:
-        assert rl.verify("agent").ok
-        rl.drop("agent")
+        assert rl.history.verify("agent").ok
+        rl.sessions.remove("agent")
     monkeypatch.setenv("RELIGHT_BLOBS", f"file://{shared}/third")
     with relight.open(shared / "r.db") as rl:
         captured(rl, "anew", shared / "tree3")  # nothing is left that could be missed
-        assert rl.verify("anew").ok
+        assert rl.history.verify("anew").ok
 
 
 @pytest.mark.parametrize(

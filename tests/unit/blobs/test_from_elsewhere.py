@@ -127,8 +127,8 @@ def test_a_session_is_looked_at_restored_forked_and_removed_on_another_machine(
     assert keys() == [], "bytes of a removed session are left"
     fleet.at("here")
     with relight.open() as rl:
-        assert list(rl.sessions()) == []
-        assert rl.file_bytes() == 0
+        assert list(rl.sessions.list()) == []
+        assert rl.files.size_bytes() == 0
     figure("G18", "rm on another machine leaves no blob")
 
 
@@ -150,9 +150,9 @@ def test_a_sweep_on_another_machine_ends_what_nobody_names(location: tuple[Place
     with relight.open() as rl:
         from relight.values.policy import Retention
 
-        freed = rl.sweep(Retention(grace_seconds=0.0)).file_bytes
+        freed = rl.admin.sweep(Retention(grace_seconds=0.0)).file_bytes
         assert freed > 150_000
-        assert rl.sweep(Retention(grace_seconds=0.0), dry_run=True).file_bytes == 0
+        assert rl.admin.sweep(Retention(grace_seconds=0.0), dry_run=True).file_bytes == 0
     fleet.do("verify", "agent")
 
 
@@ -171,10 +171,10 @@ def test_two_stores_in_one_bucket_do_not_touch_each_other(
         with relight.open(tmp_path / f"{name}.db") as rl, rl.session("agent", workspace=root) as s, s.batch("it"):
             s.append({"role": "assistant", "content": name})
     with relight.open(tmp_path / "one.db") as rl:
-        rl.drop("agent")
-        rl.sweep()
+        rl.sessions.remove("agent")
+        rl.admin.sweep()
     with relight.open(tmp_path / "two.db") as rl:
-        assert rl.verify("agent").problems == []
+        assert rl.history.verify("agent").problems == []
 
 
 def test_object_storage_that_is_down_refuses_the_snapshot_and_loses_nothing(
@@ -202,7 +202,7 @@ def test_object_storage_that_is_down_refuses_the_snapshot_and_loses_nothing(
             assert reported.value.exit_code == 5 and reported.value.evidence
             s.append({"role": "user", "content": "the conversation goes on"})
     with relight.open(tmp_path / "r.db") as rl:
-        assert [one["content"] for one in rl.load("agent").messages] == ["kept", "the conversation goes on"]
+        assert [one["content"] for one in rl.history.load("agent").messages] == ["kept", "the conversation goes on"]
 
 
 def test_the_doctor_says_what_to_do_where_object_storage_does_not_answer(

@@ -139,7 +139,7 @@ def test_a_killed_step_names_only_what_another_machine_can_restore(
         kills += child.was_killed
         shutil.rmtree(f"{store}.blobs", ignore_errors=True)  # another machine, as far as files go
         with relight.open(store) as rl:
-            report = rl.verify("agent")
+            report = rl.history.verify("agent")
             assert report.problems == []
     assert kills >= 2
     figure("G2", f"{kills} kills of a session at {name}, all that its steps name is off the machine")

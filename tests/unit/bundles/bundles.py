@@ -48,7 +48,7 @@ class Machine:
                 (self.work / f"dir-{number}" / "big").write_bytes(bytes(range(256)) * 40 + text.encode())
                 s.append(reply(text))
                 s.checkpoint(f"label-{number}")
-        return self.rl.get(name).id
+        return self.rl.sessions.get(name).id
 
     def is_untouched(self) -> bool:
         """No session, no content, no row of content."""

@@ -22,7 +22,7 @@ from relight.journal.codec import encode_changes
 from relight.stores.memory import MemoryStore
 from relight.testing.store_kit import run as run_kit
 from relight.values.lease import Owner
-from relight.values.options import ResumeOptions
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.session import Parent
 from relight.values.snapshot import Entry, SnapshotRecord
 from relight.values.step import Changes, Claim, Draft
@@ -44,7 +44,7 @@ def there(tmp_path: Path) -> Machine:
 
 
 def bundle(machine: Machine, path: Path, ref: str = "fix", **options: Any) -> Path:
-    machine.rl.export_bundle(ref, path, **options)
+    machine.rl.history.export(ref, path, **options)
     return path
 
 
@@ -53,63 +53,63 @@ def bundle(machine: Machine, path: Path, ref: str = "fix", **options: Any) -> Pa
 
 def test_what_arrives_is_what_left(here: Machine, there: Machine, tmp_path: Path) -> None:
     session = here.session(agent="mine")
-    made = there.rl.import_bundle(bundle(here, tmp_path / "b"), workspace=str(there.work))
+    made = there.rl.history.import_(bundle(here, tmp_path / "b"), workspace=str(there.work))
     assert (made.session, made.name, made.already_here, made.trusted) == (session, "fix", False, False)
     assert dump(there.store, "fix") == dump(here.store, "fix")
-    assert there.rl.verify().problems == []
-    assert there.rl.load("fix").messages == here.rl.load("fix").messages
+    assert there.rl.history.verify().problems == []
+    assert there.rl.history.load("fix").messages == here.rl.history.load("fix").messages
     for label in ("label-0", "label-1"):
-        assert there.rl.load(f"fix@{label}").messages == here.rl.load(f"fix@{label}").messages
+        assert there.rl.history.load(f"fix@{label}").messages == here.rl.history.load(f"fix@{label}").messages
         assert there.store.find_label(session, label) == here.store.find_label(session, label)
 
 
 def test_its_files_come_back_in_another_directory(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
-    there.rl.import_bundle(bundle(here, tmp_path / "b"), workspace=str(there.work))
+    there.rl.history.import_(bundle(here, tmp_path / "b"), workspace=str(there.work))
     assert not there.work.exists()
-    changed = {(one.what, one.path) for one in there.rl.diff("fix@label-0", "fix@label-1")}
+    changed = {(one.what, one.path) for one in there.rl.files.diff("fix@label-0", "fix@label-1")}
     assert ("changed", "file") in changed
     there.work.mkdir()
-    there.rl.restore("fix@label-0")
+    there.rl.files.restore("fix@label-0")
     assert (there.work / "file").read_text() == "one"
     assert (there.work / "dir-0" / "big").read_bytes() == (here.work / "dir-0" / "big").read_bytes()
-    fork = there.rl.fork("fix@label-1", name="branch", workspace=str(tmp_path / "branch"))
+    fork = there.rl.history.fork("fix@label-1", name="branch", workspace=str(tmp_path / "branch"))
     assert (tmp_path / "branch" / "file").read_text() == "two"
     assert fork.name == "branch"
     with there.rl.session("branch") as s:
         s.append(user("go on"))
-    assert there.rl.verify().problems == []
+    assert there.rl.history.verify().problems == []
 
 
 def test_content_that_arrived_survives_a_sweep(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
-    there.rl.import_bundle(bundle(here, tmp_path / "b"), workspace=str(there.work))
-    there.rl.sweep(relight.Retention(grace_seconds=0.0))
+    there.rl.history.import_(bundle(here, tmp_path / "b"), workspace=str(there.work))
+    there.rl.admin.sweep(relight.Retention(grace_seconds=0.0))
     there.work.mkdir()
-    there.rl.restore("fix")
+    there.rl.files.restore("fix")
     assert (there.work / "file").read_text() == "two"
 
 
 def test_a_fork_brings_its_ancestors_up_to_where_it_begins(here: Machine, there: Machine, tmp_path: Path) -> None:
     parent = here.session("fix", "one", "two", "three")
-    here.rl.fork("fix@label-1", name="child")
+    here.rl.history.fork("fix@label-1", name="child")
     with here.rl.session("child", workspace=here.work) as s:
         (here.work / "file").write_text("child")
         s.append(reply("child"))
-    here.rl.fork("child@2", name="grandchild")  # of a step that lies in the grandparent
+    here.rl.history.fork("child@2", name="grandchild")  # of a step that lies in the grandparent
     with here.rl.session("grandchild", workspace=here.work) as s:
         s.append(reply("grandchild"))
     for name in ("child", "grandchild"):
         other = Machine(tmp_path / f"to-{name}")
-        other.rl.import_bundle(bundle(here, tmp_path / name, name), workspace=str(other.work))
-        assert other.rl.verify().problems == []
-        assert other.rl.load(name).messages == here.rl.load(name).messages
+        other.rl.history.import_(bundle(here, tmp_path / name, name), workspace=str(other.work))
+        assert other.rl.history.verify().problems == []
+        assert other.rl.history.load(name).messages == here.rl.history.load(name).messages
         assert dump(other.store, name) == dump(here.store, name)
         record = other.store.find(parent)
         assert record is not None
         assert record.head is not None
         assert (record.identity.name, record.head.status) == (None, "archived")
-    there.rl.import_bundle(tmp_path / "child", workspace=str(there.work))
+    there.rl.history.import_(tmp_path / "child", workspace=str(there.work))
     held = here.store.find(parent)
     assert held is not None
     assert held.head is not None
@@ -117,29 +117,29 @@ def test_a_fork_brings_its_ancestors_up_to_where_it_begins(here: Machine, there:
     assert arrived is not None
     assert arrived.head is not None
     assert arrived.head.seq < held.head.seq
-    assert there.rl.import_bundle(tmp_path / "grandchild", workspace=str(there.work)).already_here is False
-    assert there.rl.verify().problems == []
+    assert there.rl.history.import_(tmp_path / "grandchild", workspace=str(there.work)).already_here is False
+    assert there.rl.history.verify().problems == []
 
 
 def test_a_fork_joins_an_ancestor_that_is_here(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
-    there.rl.import_bundle(bundle(here, tmp_path / "parent"), workspace=str(there.work))
-    here.rl.fork("fix@label-0", name="child")
+    there.rl.history.import_(bundle(here, tmp_path / "parent"), workspace=str(there.work))
+    here.rl.history.fork("fix@label-0", name="child")
     with here.rl.session("child") as s:
         s.append(reply("child"))
-    there.rl.import_bundle(bundle(here, tmp_path / "child", "child"), workspace=str(tmp_path / "elsewhere"))
-    assert there.rl.load("child").messages == here.rl.load("child").messages
-    assert there.rl.diff("child@label-0", "fix@label-1")
-    assert there.rl.verify().problems == []
+    there.rl.history.import_(bundle(here, tmp_path / "child", "child"), workspace=str(tmp_path / "elsewhere"))
+    assert there.rl.history.load("child").messages == here.rl.history.load("child").messages
+    assert there.rl.files.diff("child@label-0", "fix@label-1")
+    assert there.rl.history.verify().problems == []
 
 
 def test_a_session_without_files_needs_no_directory(here: Machine, there: Machine, tmp_path: Path) -> None:
     with here.rl.session("plain") as s:
         s.append(user("hello"))
-    made = there.rl.import_bundle(bundle(here, tmp_path / "b", "plain"))
+    made = there.rl.history.import_(bundle(here, tmp_path / "b", "plain"))
     assert made.workspace == {}
     with pytest.raises(UsageError):
-        Machine(tmp_path / "third").rl.import_bundle(tmp_path / "b", workspace="x")
+        Machine(tmp_path / "third").rl.history.import_(tmp_path / "b", workspace="x")
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
@@ -150,24 +150,24 @@ def test_secrets_stay_at_home_and_the_copy_verifies(here: Machine, there: Machin
     with here.rl.session("leaky", task=f"use {TOKEN}") as s:
         s.append(user("hello"))
         s.append(reply("ok"))
-    _plant(store, here.rl.get("leaky").id)
-    assert here.rl.verify("leaky").problems == []
+    _plant(store, here.rl.sessions.get("leaky").id)
+    assert here.rl.history.verify("leaky").problems == []
     transcript = tmp_path / "rollout.jsonl"
     transcript.write_text(json.dumps({"text": TOKEN}) + "\nplain " + TOKEN + "\n")
-    written = here.rl.export_bundle("leaky", tmp_path / "b", attachments={"rollout": transcript})
+    written = here.rl.history.export("leaky", tmp_path / "b", attachments={"rollout": transcript})
     assert written.redacted == 1
     data = (tmp_path / "b").read_bytes()
     assert TOKEN.encode() not in data
-    made = there.rl.import_bundle(tmp_path / "b")
+    made = there.rl.history.import_(tmp_path / "b")
     assert made.redacted == 1
-    assert there.rl.verify("leaky").problems == []
-    assert "[redacted:github-token]" in json.dumps(there.rl.load("leaky").messages)
-    attached = there.rl.bundle_attachment(tmp_path / "b", "rollout").decode()
+    assert there.rl.history.verify("leaky").problems == []
+    assert "[redacted:github-token]" in json.dumps(there.rl.history.load("leaky").messages)
+    attached = there.rl.history.attachment(tmp_path / "b", "rollout").decode()
     assert attached == '{"text":"[redacted:github-token]"}\nplain [redacted:github-token]\n'
-    kept = here.rl.export_bundle("leaky", tmp_path / "c", redact=False)
+    kept = here.rl.history.export("leaky", tmp_path / "c", redact=False)
     assert (kept.redacted, kept.secrets_left) == (0, 1)
     with pytest.raises(BundleRefused, match="another history"):
-        there.rl.import_bundle(tmp_path / "c")
+        there.rl.history.import_(tmp_path / "c")
 
 
 def _plant(store: Any, session: str) -> None:
@@ -205,15 +205,15 @@ def test_every_cut_and_every_flip_is_refused_and_leaves_nothing(
         for data in (whole[:location], bytes(flipped)):
             bad.write_bytes(data)
             with pytest.raises(RelightError) as caught:
-                there.rl.import_bundle(bad, workspace=str(there.work), key=KEY)
+                there.rl.history.import_(bad, workspace=str(there.work), key=KEY)
             assert isinstance(caught.value, BundleRefused)
     bad.write_bytes(whole + b"x")
     with pytest.raises(BundleRefused):
-        there.rl.import_bundle(bad, workspace=str(there.work), key=KEY)
+        there.rl.history.import_(bad, workspace=str(there.work), key=KEY)
     assert there.is_untouched()
     figure("G28", f"{2 * len(locations):,} cut or flipped bundles, all refused, nothing written")
     bad.write_bytes(whole)
-    assert there.rl.import_bundle(bad, workspace=str(there.work), key=KEY).trusted
+    assert there.rl.history.import_(bad, workspace=str(there.work), key=KEY).trusted
 
 
 @pytest.mark.parametrize("names", [["../up"], ["/etc"], [".."], ["a/b"], ["main", "main"], ["a\0b"], ["x" * 200]])
@@ -224,7 +224,7 @@ def test_no_word_of_a_bundle_becomes_a_path(here: Machine, there: Machine, tmp_p
     attached = write(tmp_path / "attached", with_manifest(parts, attachments=names))
     for path in (roots, attached):
         with pytest.raises(BundleRefused):
-            there.rl.import_bundle(path, workspace=str(there.work))
+            there.rl.history.import_(path, workspace=str(there.work))
     assert there.is_untouched()
 
 
@@ -247,7 +247,7 @@ def test_a_forged_session_is_refused(here: Machine, there: Machine, tmp_path: Pa
     here.session("fix", "one")
     forged = write(tmp_path / "f", with_part(read(bundle(here, tmp_path / "b")), identity=identity))
     with pytest.raises(BundleRefused):
-        there.rl.import_bundle(forged, workspace=str(there.work))
+        there.rl.history.import_(forged, workspace=str(there.work))
     assert there.is_untouched()
 
 
@@ -256,7 +256,7 @@ def test_only_an_id_as_relight_makes_them_is_one(here: Machine, there: Machine, 
     here.session("fix", "one")
     parts = with_part(read(bundle(here, tmp_path / "b")), identity={"id": name}, head={"session": name})
     with pytest.raises(BundleRefused, match="invalid or duplicate session id"):
-        there.rl.import_bundle(write(tmp_path / "f", parts), workspace=str(there.work))
+        there.rl.history.import_(write(tmp_path / "f", parts), workspace=str(there.work))
     assert there.is_untouched()
 
 
@@ -268,7 +268,7 @@ def test_a_forged_head_is_refused(here: Machine, there: Machine, tmp_path: Path,
     here.session("fix", "one")
     forged = write(tmp_path / "f", with_part(read(bundle(here, tmp_path / "b")), head=head))
     with pytest.raises(BundleRefused):
-        there.rl.import_bundle(forged, workspace=str(there.work))
+        there.rl.history.import_(forged, workspace=str(there.work))
     assert there.is_untouched()
 
 
@@ -296,7 +296,7 @@ def test_steps_that_were_changed_moved_or_left_out_are_refused(here: Machine, th
     ]
     for number, forgery in enumerate(forgeries):
         with pytest.raises(BundleRefused):
-            there.rl.import_bundle(write(tmp_path / f"f{number}", forgery), workspace=str(there.work))
+            there.rl.history.import_(write(tmp_path / f"f{number}", forgery), workspace=str(there.work))
     assert there.is_untouched()
 
 
@@ -308,9 +308,9 @@ def test_files_that_are_not_whole_are_refused(here: Machine, there: Machine, tmp
     for number, lost in enumerate(objects):
         forged = write(tmp_path / f"f{number}", [one for one in parts if one is not lost])
         with pytest.raises(BundleRefused, match="not whole"):
-            there.rl.import_bundle(forged, workspace=str(there.work))
+            there.rl.history.import_(forged, workspace=str(there.work))
         assert not there.store.count_sessions()
-    there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
+    there.rl.history.import_(tmp_path / "b", workspace=str(there.work))
 
 
 @pytest.mark.parametrize("name", [b"..", b"a/b", b".git", b"", b"a\0b", b"x" * 300])
@@ -324,7 +324,7 @@ def test_a_forged_tree_is_refused(here: Machine, there: Machine, tmp_path: Path,
     forged = naming(parts, snapshot_id(digest(record)), session="0" * 32, name="forged")
     path = write(tmp_path / "f", [*forged, (0, content), (0, page), (0, record)])
     with pytest.raises(BundleRefused, match="not whole"):
-        there.rl.import_bundle(path, workspace=str(there.work))
+        there.rl.history.import_(path, workspace=str(there.work))
     assert not there.store.count_sessions()
     assert not there.work.exists()
 
@@ -337,7 +337,7 @@ def test_bombs_stay_small(here: Machine, tmp_path: Path, figure: Figure) -> None
             "import sys, relight\n"
             "from tests.support.processes import peak_megabytes\n"
             "rl = relight.open(sys.argv[1])\n"
-            "try: rl.import_bundle(sys.argv[2], workspace=sys.argv[3]); print('taken')\n"
+            "try: rl.history.import_(sys.argv[2], workspace=sys.argv[3]); print('taken')\n"
             "except relight.RelightError as error: print(type(error).__name__)\n"
             "print(peak_megabytes())\n"
         )
@@ -383,42 +383,42 @@ def _bombs(tmp_path: Path, parts: list[Any]) -> dict[str, Path]:
 def test_the_same_session_twice_is_told_and_not_written(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
     bundle(here, tmp_path / "b", key=KEY)
-    there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY)
+    there.rl.history.import_(tmp_path / "b", workspace=str(there.work), key=KEY)
     before = dump(there.store, "fix")
-    assert there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
+    assert there.rl.history.import_(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
     there.work.mkdir()
     with there.rl.session("fix") as s:
         s.append(user("and on"))
-    assert there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
+    assert there.rl.history.import_(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
     assert dump(there.store, "fix")["steps"][: len(before["steps"])] == before["steps"]
-    assert here.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
+    assert here.rl.history.import_(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
 
 
 def test_another_history_under_the_same_id_is_refused(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
-    there.rl.import_bundle(bundle(here, tmp_path / "b", key=KEY), workspace=str(there.work), key=KEY)
+    there.rl.history.import_(bundle(here, tmp_path / "b", key=KEY), workspace=str(there.work), key=KEY)
     there.work.mkdir()
     for machine in (here, there):
         with machine.rl.session("fix") as s:
             s.append(user(f"only on {machine.path.name}"))
     before = dump(there.store, "fix")
     with pytest.raises(BundleRefused, match="another history"):
-        there.rl.import_bundle(bundle(here, tmp_path / "c", key=KEY), workspace=str(there.work), key=KEY)
+        there.rl.history.import_(bundle(here, tmp_path / "c", key=KEY), workspace=str(there.work), key=KEY)
     assert dump(there.store, "fix") == before
 
 
 def test_a_name_that_is_taken_is_never_taken_away(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
     there.session("fix", "theirs")
-    own = there.rl.get("fix").id
-    made = there.rl.import_bundle(bundle(here, tmp_path / "b"), workspace=str(tmp_path / "w"))
+    own = there.rl.sessions.get("fix").id
+    made = there.rl.history.import_(bundle(here, tmp_path / "b"), workspace=str(tmp_path / "w"))
     assert made.name == "fix-2"
-    assert there.rl.get("fix").id == own
+    assert there.rl.sessions.get("fix").id == own
     third = Machine(tmp_path / "third")
     third.session("mine")
     with pytest.raises(Conflict):
-        third.rl.import_bundle(tmp_path / "b", workspace=str(tmp_path / "w"), name="mine")
-    assert third.rl.import_bundle(tmp_path / "b", workspace=str(tmp_path / "w"), name="yours").name == "yours"
+        third.rl.history.import_(tmp_path / "b", workspace=str(tmp_path / "w"), name="mine")
+    assert third.rl.history.import_(tmp_path / "b", workspace=str(tmp_path / "w"), name="yours").name == "yours"
 
 
 def test_an_import_that_dies_leaves_nothing_to_see(
@@ -441,11 +441,11 @@ def test_an_import_that_dies_leaves_nothing_to_see(
         with monkeypatch.context() as patch:
             patch.setattr(there.store, "import_sessions", adopt_some)
             with pytest.raises(KeyboardInterrupt):
-                there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
+                there.rl.history.import_(tmp_path / "b", workspace=str(there.work))
         assert not there.store.count_sessions()
-        assert there.rl.verify().problems == []
-    there.rl.sweep(relight.Retention(grace_seconds=0.0))
-    there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
+        assert there.rl.history.verify().problems == []
+    there.rl.admin.sweep(relight.Retention(grace_seconds=0.0))
+    there.rl.history.import_(tmp_path / "b", workspace=str(there.work))
     assert dump(there.store, "fix") == dump(here.store, "fix")
 
 
@@ -460,7 +460,7 @@ def test_an_import_that_is_killed_leaves_nothing_to_see(
     assert not there.store.count_sessions()
     assert shell.run(*words).returncode == 0
     assert dump(there.store, "fix") == dump(here.store, "fix")
-    assert there.rl.verify().problems == []
+    assert there.rl.history.verify().problems == []
 
 
 def test_every_store_takes_sessions_in_as_they_are(here: Machine, tmp_path: Path) -> None:
@@ -468,9 +468,9 @@ def test_every_store_takes_sessions_in_as_they_are(here: Machine, tmp_path: Path
         s.append(user("hello"))
         s.checkpoint("green")
     with relight.open("memory:") as rl:
-        rl.import_bundle(bundle(here, tmp_path / "b", "plain"))
+        rl.history.import_(bundle(here, tmp_path / "b", "plain"))
         assert dump(rl.store, "plain") == dump(here.store, "plain")
-        assert rl.verify().problems == []
+        assert rl.history.verify().problems == []
 
 
 # -- trust -------------------------------------------------------------------------------------------------------------
@@ -491,35 +491,35 @@ def _launched(machine: Machine) -> None:
     machine.work.mkdir()
     (machine.work / "file").write_text("made")
     where = str(machine.work)
-    machine.rl.launch(COMMAND, directory=where, agent="command", name="job", workspace={"main": where})
-    assert machine.rl.supervise("job").run().session.status == "completed"
+    machine.rl.runs.create(COMMAND, RunOptions(directory=where, agent="command", name="job", workspace={"main": where}))
+    assert machine.rl.runs.supervise("job").run().session.status == "completed"
 
 
 def test_an_untrusted_session_starts_nothing(here: Machine, there: Machine, tmp_path: Path) -> None:
     _launched(here)
     with pytest.raises(UsageError, match="a directory for them is required"):
-        there.rl.import_bundle(bundle(here, tmp_path / "b", "job", key=KEY))
-    made = there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
-    info = there.rl.get("job")
+        there.rl.history.import_(bundle(here, tmp_path / "b", "job", key=KEY))
+    made = there.rl.history.import_(tmp_path / "b", workspace=str(there.work))
+    info = there.rl.sessions.get("job")
     assert not made.trusted
     assert made.signed_by is not None
     assert info.labels["imported"] == "untrusted"
     assert info.command is None
     assert info.metadata["imported"]["command"] == COMMAND
     with pytest.raises(Refused):
-        there.rl.supervise("job", ResumeOptions(prompt="again", restore=True))
+        there.rl.runs.supervise("job", ResumeOptions(prompt="again", restore=True))
     assert not there.work.exists()
-    trusted = there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY)
+    trusted = there.rl.history.import_(tmp_path / "b", workspace=str(there.work), key=KEY)
     assert (trusted.already_here, trusted.trusted) == (True, True)
-    assert there.rl.get("job").labels["imported"] == "trusted"
-    assert there.rl.get("job").command == COMMAND
+    assert there.rl.sessions.get("job").labels["imported"] == "trusted"
+    assert there.rl.sessions.get("job").command == COMMAND
 
 
 def test_a_trusted_session_goes_on_in_another_directory(here: Machine, there: Machine, tmp_path: Path) -> None:
     _launched(here)
-    made = there.rl.import_bundle(bundle(here, tmp_path / "b", "job", key=KEY), workspace=str(there.work), key=KEY)
+    made = there.rl.history.import_(bundle(here, tmp_path / "b", "job", key=KEY), workspace=str(there.work), key=KEY)
     assert made.trusted
-    resumed = there.rl.resume("job", prompt="again", restore=True)
+    resumed = there.rl.runs.resume("job", ResumeOptions(prompt="again", restore=True))
     assert resumed.ended.session.status == "completed"
     assert (there.work / "file").read_text() == "made"
     assert (there.work / "ran").exists()
@@ -531,7 +531,7 @@ def test_a_key_that_does_not_fit_is_a_refusal(here: Machine, there: Machine, tmp
     signed, unsigned = bundle(here, tmp_path / "s", key=KEY), bundle(here, tmp_path / "u")
     for path, why in ((signed, "another key"), (unsigned, "not signed")):
         with pytest.raises(BundleRefused, match=why):
-            there.rl.import_bundle(path, workspace=str(there.work), key=key)
+            there.rl.history.import_(path, workspace=str(there.work), key=key)
     assert there.is_untouched()
 
 
@@ -546,7 +546,7 @@ def test_a_forged_signature_is_refused(here: Machine, there: Machine, tmp_path: 
         file.write(forged)
         writer._frame(SIGNATURE, msgspec.msgpack.encode(signature))
     with pytest.raises(BundleRefused, match="forged"):
-        there.rl.import_bundle(tmp_path / "g", workspace=str(there.work), key=KEY)
+        there.rl.history.import_(tmp_path / "g", workspace=str(there.work), key=KEY)
     assert there.is_untouched()
 
 
@@ -557,18 +557,18 @@ def test_an_export_replaces_nothing_and_leaves_no_half_file(here: Machine, tmp_p
     here.session()
     (tmp_path / "b").write_text("mine")
     with pytest.raises(Refused):
-        here.rl.export_bundle("fix", tmp_path / "b")
+        here.rl.history.export("fix", tmp_path / "b")
     assert (tmp_path / "b").read_text() == "mine"
     with pytest.raises(NotFound):
-        here.rl.export_bundle("fix", tmp_path / "c", attachments={"t": tmp_path / "missing"})
+        here.rl.history.export("fix", tmp_path / "c", attachments={"t": tmp_path / "missing"})
     with pytest.raises(UsageError):
-        here.rl.export_bundle("fix@2", tmp_path / "c")
+        here.rl.history.export("fix@2", tmp_path / "c")
     with pytest.raises(UsageError):
-        here.rl.export_bundle("fix", tmp_path / "c", key=b"short")
+        here.rl.history.export("fix", tmp_path / "c", key=b"short")
     with pytest.raises(RelightError):
-        here.rl.export_bundle("fix", tmp_path / "no" / "such" / "directory")
+        here.rl.history.export("fix", tmp_path / "no" / "such" / "directory")
     assert {one.name for one in tmp_path.iterdir()} == {"b", "here"}
-    here.rl.export_bundle("fix", tmp_path / "c")
+    here.rl.history.export("fix", tmp_path / "c")
     assert (tmp_path / "c").stat().st_mode & 0o777 == 0o600
 
 
@@ -576,21 +576,21 @@ def test_an_attachment_travels(here: Machine, tmp_path: Path) -> None:
     here.session()
     native = tmp_path / "native.jsonl"
     native.write_bytes(b'{"a": "%s"}\n' % (b"long line " * 5_000) * 50 + b"\xff\xfe\n")
-    here.rl.export_bundle("fix", tmp_path / "b", attachments={"native.jsonl": native})
-    assert here.rl.bundle_attachment(tmp_path / "b", "native.jsonl") == native.read_bytes()
+    here.rl.history.export("fix", tmp_path / "b", attachments={"native.jsonl": native})
+    assert here.rl.history.attachment(tmp_path / "b", "native.jsonl") == native.read_bytes()
     with pytest.raises(NotFound):
-        here.rl.bundle_attachment(tmp_path / "b", "other")
+        here.rl.history.attachment(tmp_path / "b", "other")
 
 
 def test_what_is_no_bundle_is_refused(there: Machine, tmp_path: Path) -> None:
     for number, data in enumerate((b"", b"x", b"PK\3\4" + bytes(100), b"relight bundle 2\n" + bytes(100))):
         (tmp_path / str(number)).write_bytes(data)
         with pytest.raises(BundleRefused):
-            there.rl.import_bundle(tmp_path / str(number))
+            there.rl.history.import_(tmp_path / str(number))
     with pytest.raises(NotFound):
-        there.rl.import_bundle(tmp_path / "nothing")
+        there.rl.history.import_(tmp_path / "nothing")
     with pytest.raises(NotFound):
-        there.rl.import_bundle(tmp_path)
+        there.rl.history.import_(tmp_path)
 
 
 def test_the_public_kit_holds_stores_to_it() -> None:

@@ -35,7 +35,7 @@ def test_a_session_moves_with_two_commands(from_shell: Shell, to_shell: Shell, h
     target, session, steps, size, _ = ran.stdout.rstrip("\n").split("\t")
     assert (target, session, int(size)) == (
         "fix.relight",
-        here.rl.get("fix").id,
+        here.rl.sessions.get("fix").id,
         (tmp_path / "fix.relight").stat().st_size,
     )
     ran = to_shell.run("import", "fix.relight", "--workspace", "elsewhere")
@@ -63,7 +63,7 @@ def test_the_document_says_what_came(from_shell: Shell, to_shell: Shell, here: M
     assert from_shell.run(*words).returncode == 0
     ran = to_shell.run("import", "b", "--key", "key", "--workspace", "w", "--name", "moved", "--json")
     document = json.loads(ran.stdout)
-    assert document["session"] == here.rl.get("fix").id
+    assert document["session"] == here.rl.sessions.get("fix").id
     assert document["name"] == "moved"
     assert document["trusted"] is True
     assert document["already_here"] is False

@@ -59,9 +59,9 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Frame]:
             s.checkpoint("good")
             s.replace([user("short")])
             s.append(ask("c2"))
-        rl.rewind("x@good")
-        rl.undo("x")
-        rl.export_bundle("x", path / "raw")
+        rl.history.rewind("x@good")
+        rl.history.undo("x")
+        rl.history.export("x", path / "raw")
     return read(path / "raw")
 
 
@@ -88,20 +88,20 @@ def forged(frames: list[Frame], forge: Callable[[dict[str, Any]], dict[str, Any]
 
 def readers(rl: relight.Relight, session: str, out: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Everything that looks at a session, and what ends it."""
-    yield "list", lambda: list(rl.sessions())
-    yield "get", lambda: rl.get(session)
-    yield "load", lambda: rl.load(session)
-    yield "tail", lambda: list(rl.tail(session))
-    yield "checkpoints", lambda: list(rl.checkpoints(session))
-    yield "plan", lambda: rl.can_resume(session)
-    yield "verify", rl.verify
-    yield "export", lambda: rl.export_bundle(session, out / "again")
-    yield "json", lambda: list(rl.export(session))
-    yield "undo", lambda: rl.undo(session)
-    yield "rewind", lambda: rl.rewind(f"{session}@2")
-    yield "fork", lambda: rl.session(rl.fork(session).id).__enter__().close()
-    yield "archive", lambda: rl.archive(session)
-    yield "drop", lambda: rl.drop(session, with_forks=True)
+    yield "list", lambda: list(rl.sessions.list())
+    yield "get", lambda: rl.sessions.get(session)
+    yield "load", lambda: rl.history.load(session)
+    yield "tail", lambda: list(rl.history.events(session))
+    yield "checkpoints", lambda: list(rl.history.checkpoints(session))
+    yield "plan", lambda: rl.runs.plan(session)
+    yield "verify", rl.history.verify
+    yield "export", lambda: rl.history.export(session, out / "again")
+    yield "json", lambda: list(rl.history.documents(session))
+    yield "undo", lambda: rl.history.undo(session)
+    yield "rewind", lambda: rl.history.rewind(f"{session}@2")
+    yield "fork", lambda: rl.session(rl.history.fork(session).id).__enter__().close()
+    yield "archive", lambda: rl.sessions.archive(session)
+    yield "drop", lambda: rl.sessions.remove(session, with_forks=True)
 
 
 def test_words_of_a_forged_bundle_raise_nothing_foreign(
@@ -123,7 +123,7 @@ def test_words_of_a_forged_bundle_raise_nothing_foreign(
             with rl.session("mine") as s:
                 s.append(user("mine"))
             try:
-                session = rl.import_bundle(bundle).session
+                session = rl.history.import_(bundle).session
             except RelightError:
                 taken["refused"] += 1
                 continue
@@ -157,19 +157,19 @@ def test_no_program_opens_a_session_that_nobody_vouched_for(tmp_path: Path, ref:
             s.append(ask("c1"))
             if ends:
                 s.complete("forged")
-        rl.export_bundle("job", tmp_path / "b")
+        rl.history.export("job", tmp_path / "b")
     with relight.open(tmp_path / "b.db") as rl:
-        made = rl.import_bundle(tmp_path / "b").session
-        before = rl.get(made)
+        made = rl.history.import_(tmp_path / "b").session
+        before = rl.sessions.get(made)
         named = {"id": made, "prefix": made[:8]}.get(ref, ref)
         with pytest.raises(NotResumable, match="signature is not trusted here"), rl.session(named) as s:
             s.run(lambda _: reply("done"), tools=[pay_here])
-        assert rl.get(made) == before and rl.get(made).attempt == before.attempt
+        assert rl.sessions.get(made) == before and rl.sessions.get(made).attempt == before.attempt
         with rl.session("job", resume=False) as s:
             assert s.id != made and s.is_new
-        copy = rl.fork(made).id
+        copy = rl.history.fork(made).id
         with rl.session(copy) as s:
-            assert "imported" not in rl.get(copy).labels and s.messages
+            assert "imported" not in rl.sessions.get(copy).labels and s.messages
     assert paid == []
 
 
@@ -178,12 +178,12 @@ def test_a_signature_does_not_make_trusted_what_was_not(tmp_path: Path) -> None:
     with relight.open(tmp_path / "a.db") as rl:
         with rl.session("job") as s:
             s.append(user("go"))
-        rl.export_bundle("job", tmp_path / "a")
+        rl.history.export("job", tmp_path / "a")
     with relight.open(tmp_path / "b.db") as rl:
-        assert not rl.import_bundle(tmp_path / "a").trusted
-        rl.export_bundle("job", tmp_path / "b", key=key)
+        assert not rl.history.import_(tmp_path / "a").trusted
+        rl.history.export("job", tmp_path / "b", key=key)
     with relight.open(tmp_path / "c.db") as rl:
-        assert not rl.import_bundle(tmp_path / "b", key=key).trusted
+        assert not rl.history.import_(tmp_path / "b", key=key).trusted
         with pytest.raises(NotResumable):
             rl.session("job")
 
@@ -192,7 +192,7 @@ def test_a_signature_does_not_make_trusted_what_was_not(tmp_path: Path) -> None:
 def test_a_time_at_the_end_of_the_calendar_is_refused(frames: list[Frame], tmp_path: Path, us: int) -> None:
     bundle = write(tmp_path / "late", with_part(frames, identity={"created_us": us}))
     with relight.open("memory:") as rl, pytest.raises(BundleRefused, match="out of bounds"):
-        rl.import_bundle(bundle)
+        rl.history.import_(bundle)
 
 
 def test_a_stored_time_outside_the_calendar_is_still_shown() -> None:

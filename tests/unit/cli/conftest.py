@@ -53,5 +53,5 @@ def some(rl: relight.Relight) -> relight.Relight:
         s.append({"role": "user", "content": "port it"})
     with rl.session("old") as s:
         s.complete()
-    rl.archive("old")
+    rl.sessions.archive("old")
     return rl

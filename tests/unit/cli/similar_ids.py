@@ -25,4 +25,4 @@ def make_twins(rl: relight.Relight) -> tuple[Any, Any]:
         for name in ("twin-a", "twin-b"):
             with same.session(name) as s:
                 s.append({"role": "user", "content": name})
-        return same.get("twin-a"), same.get("twin-b")
+        return same.sessions.get("twin-a"), same.sessions.get("twin-b")

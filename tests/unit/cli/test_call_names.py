@@ -10,6 +10,7 @@ import pytest
 import relight
 from relight.cli.app.group import run
 from relight.server.pages.conversation import conversation
+from relight.values.options import RunOptions
 from tests.support.calls import call
 from tests.support.server_harness import ServerHarness
 
@@ -32,7 +33,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerHarness:
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
     command = [sys.executable, str(program)]
-    made.rl.launch(command, agent="agent", name="job", directory=str(tmp_path))
+    made.rl.runs.create(command, RunOptions(agent="agent", name="job", directory=str(tmp_path)))
     with made.rl.session("job") as s:
         s.append({"role": "user", "content": "test it"})
         s.append(call(ID, "run_tests", '{"path": "tests/unit"}'))
@@ -45,7 +46,7 @@ def test_a_call_that_was_asked_for_long_ago_is_told_by_its_tool(
     harness: ServerHarness, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """M29."""
-    before = harness.rl.get("job").seq
+    before = harness.rl.sessions.get("job").seq
     assert run(["resume", "job", "--yes", "-v"]) == 0
     milestones = capfd.readouterr().err
     assert "run_tests tests/unit" in milestones and ID not in milestones, milestones
@@ -53,11 +54,11 @@ def test_a_call_that_was_asked_for_long_ago_is_told_by_its_tool(
         assert run(words) == 0
         reported = capfd.readouterr().out
         assert ("run_tests tests/unit" in reported or words[0] == "show") and ID not in reported, reported
-    events = list(harness.rl.steps("job", after=before))
-    said = conversation(events, "openai", None, lambda: harness.rl.load("job"))
+    events = list(harness.rl.history.events("job", after=before))
+    said = conversation(events, "openai", None, lambda: harness.rl.history.load("job"))
     assert [part.title for one in said for part in one.parts] == ["result of run_tests"]
     unknown = conversation(events, "openai", None)
     assert [part.title for one in unknown for part in one.parts] == ["result of an earlier call"]
-    window = f"/sessions/{harness.rl.get('job').id}?after={before}"
+    window = f"/sessions/{harness.rl.sessions.get('job').id}?after={before}"
     answered = harness.client().get(window, headers={"Accept": "text/html"})
     assert answered.status_code == 200 and "run_tests tests/unit" in answered.text

@@ -18,6 +18,7 @@ from relight.cli.app.group import relight as cli
 from relight.cli.app.group import run
 from relight.errors import RelightError
 from relight.library.facade import Relight
+from relight.values.options import RunOptions
 from tests.unit.server.test_doors import hints_in_the_source
 
 COMMAND = re.compile(r"(?:(?<=^)|(?<=[\s(:]))relight [a-z][a-z-]*(?: [^\s,;|()]+)*")
@@ -94,18 +95,22 @@ def test_the_hint_for_a_missing_workspace_brings_it_back(tmp_path: Path, monkeyp
     store, root = tmp_path / "a.db", tmp_path / "w"
     with relight.open(store) as rl:
         captured(rl, "own", root)
-        for act in (lambda: rl.session("own"), lambda: rl.diff("own"), lambda: rl.rewind("own@2", files=True)):
+        for act in (
+            lambda: rl.session("own"),
+            lambda: rl.files.diff("own"),
+            lambda: rl.history.rewind("own@2", files=True),
+        ):
             shutil.rmtree(root)
             error = refused(act)
             assert error.hints == ("recreate it from its snapshots: relight restore own",)
             assert follow(store, error.hints, monkeypatch) == [0]
             assert (root / "file").read_text() == "captured"
         shutil.rmtree(root)
-        (reason,) = [one for one in rl.can_resume("own").reasons if one.blocks]
+        (reason,) = [one for one in rl.runs.plan("own").reasons if one.blocks]
         assert follow(store, (reason.cure or "",), monkeypatch) == [0] and (root / "file").exists()
         with rl.session("own") as s:
             assert len(s.messages) == 1
-        assert rl.undo("own") and list(root.iterdir()) == [], "it was an operation like any other"
+        assert rl.history.undo("own") and list(root.iterdir()) == [], "it was an operation like any other"
 
 
 def test_no_hint_names_a_session_that_was_never_made(tmp_path: Path) -> None:
@@ -117,18 +122,20 @@ def test_no_hint_names_a_session_that_was_never_made(tmp_path: Path) -> None:
             s.append({"role": "user", "content": "y"})
         for act in (
             lambda: rl.session("new", workspace=nowhere),
-            lambda: rl.launch(["true"], directory=str(tmp_path), agent="sh", name="new", workspace=roots),
+            lambda: rl.runs.create(
+                ["true"], RunOptions(directory=str(tmp_path), agent="sh", name="new", workspace=roots)
+            ),
             lambda: rl.session("manual@2"),
-            lambda: rl.resume("manual@2"),
-            lambda: rl.fork("manual@2", workspace=str(nowhere)),
+            lambda: rl.runs.resume("manual@2"),
+            lambda: rl.history.fork("manual@2", workspace=str(nowhere)),
         ):
             error = refused(act)
             assert error.hints, error
             for words in (words for hint in error.hints for words in commands_of(hint)):
                 ref = next((word for word in words[1:] if not word.startswith("-")), None)
-                assert ref is not None and rl.find(ref) is not None, error.hints
+                assert ref is not None and rl.sessions.find(ref) is not None, error.hints
             named = re.match(r"([0-9a-f]{8,})(?:@\d+)?: ", error.message)
-            assert named is None or rl.find(named[1]) is not None, error.message
+            assert named is None or rl.sessions.find(named[1]) is not None, error.message
         assert "mkdir -p" in refused(lambda: rl.session("new", workspace=nowhere)).hints[0]
 
 
@@ -139,5 +146,5 @@ def test_a_restore_that_fails_leaves_no_directory_behind(tmp_path: Path) -> None
         with rl.session("own") as s:
             s.append({"role": "user", "content": "held"})
             shutil.rmtree(root)
-            refused(lambda: other.restore("own"))
+            refused(lambda: other.files.restore("own"))
             assert not root.exists()

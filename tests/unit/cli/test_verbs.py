@@ -445,8 +445,8 @@ def test_a_rewind_names_what_ran_since_and_runs_it_again_only_where_it_is_told_t
     recorded = f"is not run: it gets the result that was recorded at @{first.result_seq}"
     for words in (["rewind", at, "--dry-run"], ["fork", at, "--dry-run"], ["can-resume", at]):
         assert recorded in " ".join(shell.screen(*words, width=160).text.split()), words
-    assert rl.get("mail").head == (first.result_seq or 0) + 1, "a dry run changes nothing"
-    assert [one.id for one in rl.sessions()] == [s.id]
+    assert rl.sessions.get("mail").head == (first.result_seq or 0) + 1, "a dry run changes nothing"
+    assert [one.id for one in rl.sessions.list()] == [s.id]
     refused = shell.run("rewind", at, "--conversation", "--again", "c1")
     assert (refused.returncode, "c9" in refused.stderr) == (3, True)
     assert shell.run("rewind", at, "--conversation", "--again", "c9").returncode == 0
@@ -519,7 +519,7 @@ def test_export_writes_one_readable_file_a_step(shell: Shell, some: relight.Reli
 def test_a_broken_step_is_named_and_the_one_before_offered(shell: Shell, some: relight.Relight) -> None:
     import sqlite3
 
-    newest = some.get("fix-login").seq
+    newest = some.sessions.get("fix-login").seq
     some.close()
     connection = sqlite3.connect(shell.store)
     connection.execute("update steps set turns = turns + 1 where id = (select max(id) from steps where id >> 32 = 1)")

@@ -68,9 +68,9 @@ def test_the_plain_loop_repeats_and_relight_does_not(kept: tuple[dict[str, Any],
 def test_the_steps_are_those_of_the_journal(kept: tuple[dict[str, Any], Path]) -> None:
     document, root = kept
     with relight.open(root / "demo.db") as rl:
-        info = rl.get("demo")
-        assert rl.verify().ok
-        (mail,) = [call for call in rl.load("demo").calls if call.name == "send_mail"]
+        info = rl.sessions.get("demo")
+        assert rl.history.verify().ok
+        (mail,) = [call for call in rl.history.load("demo").calls if call.name == "send_mail"]
     steps = document["relight"]["steps"]
     assert (info.status, info.attempt) == ("completed", 2)
     assert document["damage"]["flipped_seq"] == steps + 4, "a rewind and an undo of files: a beginning and an end each"
@@ -82,14 +82,14 @@ def test_the_copy_differs_in_the_bit_that_was_named(kept: tuple[dict[str, Any], 
     document, root = kept
     damage = document["damage"]
     with relight.open(root / "damaged.db") as rl:
-        (problem,) = rl.verify("demo").problems
+        (problem,) = rl.history.verify("demo").problems
     assert (problem.seq, problem.offered) == (damage["flipped_seq"], damage["offered"])
     whole = bytearray((root / "damaged.db").read_bytes())
     whole[damage["byte"]] ^= 1 << damage["bit"]
     (root / "mended.db").write_bytes(whole)
     shutil.copytree(root / "damaged.db.blobs", root / "mended.db.blobs")
     with relight.open(root / "mended.db") as rl:
-        assert rl.verify("demo").ok
+        assert rl.history.verify("demo").ok
 
 
 def test_the_files_go_back_and_forth_again_from_the_command_line(kept: tuple[dict[str, Any], Path]) -> None:

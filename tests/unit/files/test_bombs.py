@@ -24,8 +24,8 @@ def test_import_refuses_what_is_not_as_large_as_it_says(tmp_path: Path, kind: st
     made = bombs.build(kind, tmp_path)
     with relight.open(tmp_path / "v.db") as rl:
         with pytest.raises(BundleRefused, match=REFUSED[kind]):
-            rl.import_bundle(str(made), workspace=str(tmp_path / "w"))
-        assert list(rl.sessions()) == [] and rl.verify().problems == []
+            rl.history.import_(str(made), workspace=str(tmp_path / "w"))
+        assert list(rl.sessions.list()) == [] and rl.history.verify().problems == []
 
 
 def test_import_refuses_files_that_no_step_names(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_import_refuses_files_that_no_step_names(tmp_path: Path) -> None:
                 writer.step(msgspec.structs.replace(one, snapshots=other))
         writer.end(None)
     with relight.open(tmp_path / "v.db") as rl, pytest.raises(BundleRefused, match="differ from those"):
-        rl.import_bundle(str(made), workspace=str(tmp_path / "w"))
+        rl.history.import_(str(made), workspace=str(tmp_path / "w"))
 
 
 @pytest.mark.guarantee("G27")
@@ -77,16 +77,16 @@ def test_a_bundle_from_elsewhere_brings_no_mode_that_gives_rights_away(tmp_path:
     with relight.open(tmp_path / "a.db") as rl:
         with rl.session("x", workspace=root) as s:
             s.append({"role": "user", "content": "x"})
-        rl.export_bundle("x", str(tmp_path / "b.relight"))
-        rl.fork("x", name="own", workspace=str(tmp_path / "own"))
+        rl.history.export("x", str(tmp_path / "b.relight"))
+        rl.history.fork("x", name="own", workspace=str(tmp_path / "own"))
     assert (tmp_path / "own" / "su").stat().st_mode & 0o7777 == 0o6755
     with relight.open(tmp_path / "v.db") as rl:
-        rl.import_bundle(str(tmp_path / "b.relight"), workspace=str(tmp_path / "vw"))
-        rl.fork("x", name="y", workspace=str(tmp_path / "f"))
-        rl.fork("y", name="z", workspace=str(tmp_path / "g"))
+        rl.history.import_(str(tmp_path / "b.relight"), workspace=str(tmp_path / "vw"))
+        rl.history.fork("x", name="y", workspace=str(tmp_path / "f"))
+        rl.history.fork("y", name="z", workspace=str(tmp_path / "g"))
         for made in ("f", "g"):
             modes = {path.name: path.stat().st_mode & 0o7777 for path in (tmp_path / made).iterdir()}
             assert modes == {"su": 0o755, "everybody": 0o664, "plain": 0o640, "d": 0o775}
         (tmp_path / "f" / "su").unlink()
-        (plan,) = rl.restore("y", dry_run=True).plans.values()
+        (plan,) = rl.files.restore("y", dry_run=True).plans.values()
         assert [(one.path, "instead of 6755" in one.reason) for one in plan.decision.kept] == [(b"su", True)]

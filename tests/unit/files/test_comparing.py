@@ -38,7 +38,7 @@ def changed(harness: FilesHarness) -> tuple[dict[str, FileDiff], list[FileDiff]]
         os.mkfifo(harness.root / "pipe")
         harness.write(".env", "SECRET=1")
         s.append(reply("2"))
-    found = rl.diff("agent@2", "agent@3")
+    found = rl.files.diff("agent@2", "agent@3")
     return {one.path: one for one in found}, found
 
 
@@ -84,8 +84,8 @@ def test_the_disk_is_compared_without_a_trace(harness: FilesHarness) -> None:
     harness.write("new", os.urandom(3000))
     stored = {path: path.stat().st_mtime_ns for path in harness.blobs.rglob("*") if path.is_file()}
     before = rows(rl)
-    assert {(one.path, one.what) for one in rl.diff(f"agent@{two}")} == {("file", "changed"), ("new", "added")}
-    [text] = [one.text for one in rl.diff(f"agent@{one}") if one.path == "file"]
+    assert {(one.path, one.what) for one in rl.files.diff(f"agent@{two}")} == {("file", "changed"), ("new", "added")}
+    [text] = [one.text for one in rl.files.diff(f"agent@{one}") if one.path == "file"]
     assert "-one" in (text or "") and "+three" in (text or "")
     assert rows(rl) == before
     now = {path: path.stat().st_mtime_ns for path in harness.blobs.rglob("*") if path.is_file()}
@@ -96,7 +96,7 @@ def test_two_checkpoints_are_compared_though_the_directory_is_gone(harness: File
     rl = harness.start()
     one, two = harness.working(rl, "one", "two")
     shutil.rmtree(harness.root)
-    assert [found.path for found in rl.diff(f"agent@{one}", f"agent@{two}")] == ["file"]
+    assert [found.path for found in rl.files.diff(f"agent@{one}", f"agent@{two}")] == ["file"]
 
 
 def test_what_cannot_be_compared_is_refused(harness: FilesHarness) -> None:
@@ -105,12 +105,12 @@ def test_what_cannot_be_compared_is_refused(harness: FilesHarness) -> None:
     with rl.session("bare") as s:
         s.append(user("no files"))
     with pytest.raises(NotFound, match="snapshot of the files"):
-        rl.diff("bare")
-    assert rl.diff("agent@1", f"agent@{one}") == [], "before the first capture stands the first"
+        rl.files.diff("bare")
+    assert rl.files.diff("agent@1", f"agent@{one}") == [], "before the first capture stands the first"
     other = harness.path / "other"
     other.mkdir()
     (other / "x").write_text("x")
     with rl.session("other", workspace=other) as s:
         s.append(user("1"))
     with pytest.raises(Conflict, match="different pools"):
-        rl.diff("agent", "other")
+        rl.files.diff("agent", "other")

@@ -20,9 +20,9 @@ from tests.support.files_harness import FilesHarness, reply, user
 def held(rl: Relight, session: str) -> dict[str, bytes]:
     """What each checkpoint of a session has in `file`; those without files are missing."""
     found = {}
-    for one in rl.checkpoints(session):
+    for one in rl.history.checkpoints(session):
         try:
-            found[f"{session}@{one.seq}"] = rl.file(f"{session}@{one.seq}", "main", "file")
+            found[f"{session}@{one.seq}"] = rl.files.read(f"{session}@{one.seq}", "file")
         except NotFound:
             continue
     return found
@@ -37,42 +37,42 @@ def test_checkpoints_that_inherit_its_files_keep_them(harness: FilesHarness) -> 
         for _ in range(5):
             s.append(user("nothing changed"))
     before = held(rl, "d")
-    for one in rl.checkpoints("d"):
-        forgotten = rl.drop_checkpoint(f"d@{one.seq}")
+    for one in rl.history.checkpoints("d"):
+        forgotten = rl.history.forget(f"d@{one.seq}")
         assert forgotten.snapshots == 0
-    rl.sweep()
+    rl.admin.sweep()
     assert held(rl, "d") == before
     harness.write("file", "elsewhere")
-    rl.restore("d", choice="force")
+    rl.files.restore("d", choice="force")
     assert harness.read("file") == "first"
     with pytest.raises(NotFound):
-        rl.get("d@L")
+        rl.sessions.get("d@L")
 
 
 def test_what_nobody_goes_on_from_is_freed_and_said_to_be_gone(harness: FilesHarness) -> None:
     rl = harness.start()
     one, two, three = harness.working(rl, "one" * 2000, "two" * 2000, "three" * 2000)
-    forgotten = rl.drop_checkpoint(f"agent@{two}")
+    forgotten = rl.history.forget(f"agent@{two}")
     assert (forgotten.snapshots, forgotten.kept) == (1, 0)
     with pytest.raises(NotFound) as reported:
-        rl.restore(f"agent@{two}", choice="force")
+        rl.files.restore(f"agent@{two}", choice="force")
     assert "deleted" in str(reported.value.evidence) and f"agent@{one}" in str(reported.value.hints)
     for seq, content in ((one, "one"), (three, "three")):
-        rl.restore(f"agent@{seq}", choice="force")
+        rl.files.restore(f"agent@{seq}", choice="force")
         assert harness.read("file") == content * 2000
-    assert rl.verify().problems == []
+    assert rl.history.verify().problems == []
 
 
 def test_the_head_and_the_beginning_of_forks_are_gone_on_from(harness: FilesHarness) -> None:
     rl = harness.start()
     one, two, three = harness.working(rl, "one", "two", "three")
-    fork = rl.fork(f"agent@{two}", name="branch")
-    assert rl.drop_checkpoint(f"agent@{two}").kept == 1
-    assert rl.drop_checkpoint("agent").snapshots == 0
-    assert rl.file(f"{fork.id}", "main", "file") == b"two"
-    rl.drop("branch")
-    assert rl.drop_checkpoint(f"agent@{two}").snapshots == 1
-    assert rl.file("agent", "main", "file") == b"three" and rl.file(f"agent@{one}", "main", "file") == b"one"
+    fork = rl.history.fork(f"agent@{two}", name="branch")
+    assert rl.history.forget(f"agent@{two}").kept == 1
+    assert rl.history.forget("agent").snapshots == 0
+    assert rl.files.read(f"{fork.id}", "file") == b"two"
+    rl.sessions.remove("branch")
+    assert rl.history.forget(f"agent@{two}").snapshots == 1
+    assert rl.files.read("agent", "file") == b"three" and rl.files.read(f"agent@{one}", "file") == b"one"
     assert three > two
 
 
@@ -80,12 +80,12 @@ def test_the_way_back_of_a_restore_is_kept(harness: FilesHarness) -> None:
     rl = harness.start()
     one, _ = harness.working(rl, "one", "two")
     harness.write("file", "mine")
-    rl.restore(f"agent@{one}", choice="force")
-    for row in rl.checkpoints("agent"):
+    rl.files.restore(f"agent@{one}", choice="force")
+    for row in rl.history.checkpoints("agent"):
         if row.kind == "mark":
-            rl.drop_checkpoint(f"agent@{row.seq}")
-    rl.sweep()
-    rl.undo("agent")
+            rl.history.forget(f"agent@{row.seq}")
+    rl.admin.sweep()
+    rl.history.undo("agent")
     assert harness.read("file") == "mine"
 
 
@@ -106,11 +106,11 @@ def _delete_at_random(rl: Relight, root: Path, chance: random.Random) -> int:
     for number in range(12):
         name = chance.choice(names)
         if chance.random() < 0.2 and number > 2:
-            seq = chance.randint(2, rl.get(name).seq)
-            names.append(rl.fork(f"{name}@{seq}", name=f"f{number}").name or "")
+            seq = chance.randint(2, rl.sessions.get(name).seq)
+            names.append(rl.history.fork(f"{name}@{seq}", name=f"f{number}").name or "")
             continue
         if chance.random() < 0.2 and number > 2:
-            rl.rewind(f"{name}@{chance.randint(2, rl.get(name).seq)}")
+            rl.history.rewind(f"{name}@{chance.randint(2, rl.sessions.get(name).seq)}")
             continue
         with rl.session(name, workspace=root) as s:
             for step in range(chance.randint(1, 3)):
@@ -120,8 +120,8 @@ def _delete_at_random(rl: Relight, root: Path, chance: random.Random) -> int:
     deleted = 0
     for ref in chance.sample(sorted(_all(rl, names)), 8):
         before = _all(rl, names)
-        made = rl.drop_checkpoint(ref).checkpoint
-        rl.sweep()
+        made = rl.history.forget(ref).checkpoint
+        rl.admin.sweep()
         after = _all(rl, names)
         lost = {one for one in before if after.get(one) != before[one]}
         assert all(_same(rl, one, made) for one in lost), (ref, lost)
@@ -136,7 +136,7 @@ def _all(rl: Relight, names: list[str]) -> dict[str, bytes]:
 def _same(rl: Relight, ref: str, made: str) -> bool:
     """Whether a reference through a fork means the checkpoint that was deleted."""
     name, _, seq = ref.partition("@")
-    return any(one.id == made for one in rl.checkpoints(name) if one.seq == int(seq))
+    return any(one.id == made for one in rl.history.checkpoints(name) if one.seq == int(seq))
 
 
 def _rows(*rows: tuple[int, int, dict[str, str]]) -> Iterator[CheckpointRow]:

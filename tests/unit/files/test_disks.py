@@ -39,15 +39,15 @@ def worked(store: Path, root: Path) -> None:
 
 def looked(rl: Relight, out: Path) -> None:
     """All that only reads."""
-    assert rl.verify().problems == []
-    assert [info.name for info in rl.sessions()] == ["a"]
-    assert [one.path for one in rl.diff("a@2", "a@3")] == ["file"]
-    assert [one.path for one in rl.diff("a@2")] == ["file"]
-    assert rl.file("a@2", "main", "file") == b"one"
-    assert rl.can_resume("a").session == rl.get("a").id
-    assert len(rl.sweep(dry_run=True)) == 0
-    assert rl.restore("a@2", dry_run=True).plans
-    rl.export_bundle("a", str(out))
+    assert rl.history.verify().problems == []
+    assert [info.name for info in rl.sessions.list()] == ["a"]
+    assert [one.path for one in rl.files.diff("a@2", "a@3")] == ["file"]
+    assert [one.path for one in rl.files.diff("a@2")] == ["file"]
+    assert rl.files.read("a@2", "file") == b"one"
+    assert rl.runs.plan("a").session == rl.sessions.get("a").id
+    assert len(rl.admin.sweep(dry_run=True)) == 0
+    assert rl.files.restore("a@2", dry_run=True).plans
+    rl.history.export("a", str(out))
 
 
 def test_a_store_that_can_only_be_read_is_read(tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_store_that_can_only_be_read_is_read(tmp_path: Path) -> None:
         with relight.open(disk / "a.db") as rl:
             looked(rl, tmp_path / "a.relight")
             with pytest.raises(StoreReadOnly):
-                rl.drop("a")
+                rl.sessions.remove("a")
     with relight.open(tmp_path / "b.db") as rl:
-        assert rl.import_bundle(str(tmp_path / "a.relight"), workspace=str(tmp_path / "w")).steps == 4
+        assert rl.history.import_(str(tmp_path / "a.relight"), workspace=str(tmp_path / "w")).steps == 4
 
 
 def test_on_a_full_disk_everything_can_be_looked_at(tmp_path: Path) -> None:
@@ -73,18 +73,18 @@ def test_on_a_full_disk_everything_can_be_looked_at(tmp_path: Path) -> None:
         with relight.open(disk / "a.db") as rl:
             looked(rl, tmp_path / "a.relight")
             with pytest.raises(StoreFull) as reported:
-                rl.drop("a")
+                rl.sessions.remove("a")
             assert "free" in str(reported.value.hints)
             with pytest.raises(StoreFull):
-                rl.export_bundle("a", str(disk / "a.relight"))
+                rl.history.export("a", str(disk / "a.relight"))
         before = sorted(path.name for path in disk.iterdir())
         with pytest.raises(StoreFull):
             _write_all(disk / "json", ((f"{number}.json", "x" * 5000) for number in range(100)))
         assert sorted(path.name for path in disk.iterdir()) == before
         (disk / "ballast").unlink()
         with relight.open(disk / "a.db") as rl:
-            assert rl.verify().problems == []
-            rl.drop("a")
+            assert rl.history.verify().problems == []
+            rl.sessions.remove("a")
 
 
 def test_what_the_machine_refuses_has_a_code_and_a_cure() -> None:
@@ -116,9 +116,9 @@ def test_what_relight_makes_is_the_users_own_whatever_the_umask(tmp_path: Path, 
         with relight.open(worked_in) as rl:
             with rl.session("a", workspace=tmp_path / "w") as s:
                 s.append(user("one"))
-            rl.restore("a")
-            ServerState(rl.run_directory("a").parent / "server").close()
-            rl.export_bundle("a", str(own / "a.relight"))
+            rl.files.restore("a")
+            ServerState(rl.runs.directory("a").parent / "server").close()
+            rl.history.export("a", str(own / "a.relight"))
         _write_all(own / "json" / "below" / "a", [("session.json", {})])
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in own.rglob("*")}
     assert {f"{mode:o}" for path, mode in modes.items() if path.is_dir()} == {"700"}
@@ -131,13 +131,13 @@ def test_a_run_directory_that_others_could_write_is_refused_by_name(tmp_path: Pa
     run.mkdir()
     with relight.open(tmp_path / "a.db") as rl:
         run.chmod(0o755)
-        rl.run_directory("a")
+        rl.runs.directory("a")
         assert stat.S_IMODE(run.stat().st_mode) == 0o700
         run.chmod(0o777)
         with pytest.raises(StoreUnavailable, match=r"a\.db\.run: other users can write"):
-            rl.run_directory("a")
+            rl.runs.directory("a")
         run.chmod(0o700)
         if os.geteuid() == 0:
             os.chown(run, 12345, 12345)
             with pytest.raises(StoreUnavailable, match=r"a\.db\.run: it belongs to another user"):
-                rl.run_directory("a")
+                rl.runs.directory("a")

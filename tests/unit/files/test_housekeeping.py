@@ -56,13 +56,13 @@ def test_the_forecast_of_a_sweep_is_what_it_frees(harness: FilesHarness, figure:
     harness.write("keep", os.urandom(30_000))
     harness.working(rl, "one", "two")
     left_behind(harness, rl)
-    forecast = rl.sweep(AT_ONCE, dry_run=True)
+    forecast = rl.admin.sweep(AT_ONCE, dry_run=True)
     before = segments(harness)
     assert forecast.file_bytes > 150_000 and segments(harness) == before, "a forecast removed something"
-    swept = rl.sweep(AT_ONCE)
+    swept = rl.admin.sweep(AT_ONCE)
     assert swept.file_bytes == forecast.file_bytes == before - segments(harness)
     assert harness.damage(rl) == []
-    assert rl.sweep(AT_ONCE, dry_run=True).file_bytes == 0, "a sweep left what a sweep would remove"
+    assert rl.admin.sweep(AT_ONCE, dry_run=True).file_bytes == 0, "a sweep left what a sweep would remove"
     figure("G18", f"a sweep freed exactly the {forecast.file_bytes:,} bytes it had forecast")
 
 
@@ -72,10 +72,10 @@ def test_content_that_no_step_names_yet_has_a_period_of_grace(harness: FilesHarn
     harness.working(rl, "one")
     left_behind(harness, rl)
     before = segments(harness)
-    assert rl.sweep(Retention()).file_bytes == 0 and segments(harness) == before
+    assert rl.admin.sweep(Retention()).file_bytes == 0 and segments(harness) == before
     for path in harness.blobs.rglob("*.seg"):
         os.utime(path, (0, 0))
-    assert rl.sweep(Retention()).file_bytes > 150_000
+    assert rl.admin.sweep(Retention()).file_bytes > 150_000
     assert harness.damage(rl) == []
     figure("G18", "younger than an hour and named by no step: kept; older: swept")
 
@@ -86,10 +86,10 @@ def test_after_rm_no_byte_and_no_name_is_left(harness: FilesHarness, figure: Fig
     canary = os.urandom(3000)
     harness.write("SECRETNAME-canary", canary)
     one, _ = harness.working(rl, "one", "two")
-    rl.restore(f"agent@{one}")
-    rl.undo("agent")
+    rl.files.restore(f"agent@{one}")
+    rl.history.undo("agent")
     assert canary in everything(harness, rl) and b"SECRETNAME" in everything(harness, rl)
-    rl.drop("agent")
+    rl.sessions.remove("agent")
     assert everything(harness, rl) == b""
     figure("G18", "after rm: 0 bytes of content, directories, notes and memory are left")
 
@@ -105,7 +105,7 @@ def test_after_rm_another_session_has_what_it_needs_and_nothing_else_is_left(
     harness.write("shared", shared + b"CANARY" + canary)
     harness.write("SECRETNAME", canary)
     one, _ = harness.working(rl, "one", "two")
-    rl.restore(f"agent@{one}")
+    rl.files.restore(f"agent@{one}")
     (harness.root / "SECRETNAME").unlink()
     harness.write("shared", shared + b"harmless")
     rl2 = harness.start()
@@ -113,7 +113,7 @@ def test_after_rm_another_session_has_what_it_needs_and_nothing_else_is_left(
     s.append(reply("1"))
     if other == "same directory":
         s.close()
-    rl.drop("agent")
+    rl.sessions.remove("agent")
     left = everything(harness, rl)
     assert canary not in left and b"CANARY" not in left and b"SECRETNAME" not in left
     assert harness.damage(rl, "other") == [] and captured(rl, "other")
@@ -122,7 +122,7 @@ def test_after_rm_another_session_has_what_it_needs_and_nothing_else_is_left(
         s.append(reply("2"))
         s.close()
         assert harness.damage(rl, "other") == []
-    rl.restore("other@2", choice="force")
+    rl.files.restore("other@2", choice="force")
     assert (harness.root / "shared").read_bytes() == shared + b"harmless"
     figure("G18", f"after rm with another session ({other}): what that one needs is whole, nothing else is left")
 
@@ -139,7 +139,7 @@ def test_a_snapshot_swept_before_its_step_is_taken_again(harness: FilesHarness, 
         assert rows(rl)[-1].snapshots
         assert rl.store.list_segments(pool), "the step was committed on segments that may not be relied on"
     assert harness.damage(rl) == []
-    rl.sweep(AT_ONCE)
+    rl.admin.sweep(AT_ONCE)
     assert harness.damage(rl) == []
     figure("G18", "a snapshot swept before its step was taken again, and is whole")
 
@@ -188,10 +188,10 @@ def test_a_restore_whose_safety_snapshot_is_swept_takes_another(
         return commit(self, session, draft)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(store), "commit", meanwhile)
-    rl.restore(f"agent@{one}")
+    rl.files.restore(f"agent@{one}")
     monkeypatch.undo()
     assert harness.read("file") == "one" and harness.damage(rl) == []
-    rl.undo("agent")
+    rl.history.undo("agent")
     assert harness.read("file") == "two"
 
 
@@ -205,8 +205,8 @@ def test_sweeps_race_commits_and_forks_and_lose_nothing(harness: FilesHarness, f
         swept = harness.start()
         while not ended.is_set() or not victims.empty():
             try:
-                swept.sweep(AT_ONCE)
-                swept.drop(victims.get(timeout=0.01))
+                swept.admin.sweep(AT_ONCE)
+                swept.sessions.remove(victims.get(timeout=0.01))
             except queue.Empty:
                 continue
             except RelightError as error:
@@ -247,5 +247,5 @@ def test_the_memory_store_keeps_files_for_as_long_as_it_lives(tmp_path: Path) ->
             s.append(reply("1"))
             (root / "file").write_text("two")
             s.append(reply("2"))
-        rl.restore("agent@2")
+        rl.files.restore("agent@2")
         assert (root / "file").read_text() == "one"

@@ -46,10 +46,10 @@ with relight.open(sys.argv[1]) as rl:
         (tree / "file").write_text("changed")
         (tree / "nested/file").unlink()
         s.append({"role": "assistant", "content": "2"})
-    rl.diff("agent@2", "agent@3")
-    rl.restore("agent@2", choice="force")
-    rl.diff("agent@3")
-    rl.undo("agent")
+    rl.files.diff("agent@2", "agent@3")
+    rl.files.restore("agent@2", choice="force")
+    rl.files.diff("agent@3")
+    rl.history.undo("agent")
 print(json.dumps(started))
 """
 
@@ -119,7 +119,7 @@ def test_restored_files_that_can_run_later_are_named(harness: FilesHarness, figu
         for name in (*later, "src/main.py"):
             harness.write(name, "two")
         s.append(reply("2"))
-    plan = rl.restore("agent@2", dry_run=True).plans["main"]
+    plan = rl.files.restore("agent@2", dry_run=True).plans["main"]
     assert {os.fsdecode(path) for path in plan.decision.may_run_later} == set(later)
     assert b"src/main.py" in {action.path for action in plan.decision.writes}
     figure("G20", f"{len(later)} files that run by themselves later, all named before they are restored")

@@ -127,7 +127,7 @@ def test_a_capture_that_fails_costs_a_note_and_not_the_step(harness: FilesHarnes
         with pytest.raises(OverQuota):
             s.checkpoint("asked-for")
     assert harness.damage(rl) == []
-    assert rl.load("agent").messages[-1] == reply("a paid reply")
+    assert rl.history.load("agent").messages[-1] == reply("a paid reply")
     figure("G27", "a quota of 100 bytes: refused with its numbers, the step kept and noted")
 
 
@@ -154,7 +154,7 @@ def test_secrets_do_not_enter_the_store_by_a_step(harness: FilesHarness, figure:
         s.append(reply("1"))
     shutil.rmtree(harness.root)
     harness.root.mkdir()
-    left = [one.path for one in rl.diff("agent@2", "agent@2") if one.what == "left out" and one.kind == "secret"]
+    left = [one.path for one in rl.files.diff("agent@2", "agent@2") if one.what == "left out" and one.kind == "secret"]
     assert sorted(left) == sorted(secrets)
     stored = b"".join(path.read_bytes() for path in harness.path.rglob("*") if path.is_file())
     assert b"CANARY-2b81" not in stored
@@ -171,8 +171,8 @@ def test_a_finished_session_that_goes_on_captures_its_files_again(harness: Files
     for prompt in ("one", "two"):
         with rl.session("agent", workspace=harness.root) as s:
             s.run(model, tools=[], prompt=prompt)
-    assert rl.diff("agent") == [], "what the second prompt changed is in no snapshot"
-    assert rl.get("agent").attempt == 2
+    assert rl.files.diff("agent") == [], "what the second prompt changed is in no snapshot"
+    assert rl.sessions.get("agent").attempt == 2
 
 
 @pytest.mark.parametrize("wrong", ["/nowhere/at/all", "/", "a\0b", "", 3, {}, {"": "."}, {"a": None}], ids=repr)
@@ -183,8 +183,8 @@ def test_an_unusable_workspace_leaves_nothing_behind(harness: FilesHarness, wron
     for name, resume in (("new", True), ("there", True), ("there", False)):
         with pytest.raises((WorkspaceUnusable, UsageError)):
             rl.session(name, workspace=wrong, resume=resume)
-    assert rl.find("new") is None
-    assert rl.get("there").workspace in (None, {}) and [one.name for one in rl.sessions()] == ["there"]
+    assert rl.sessions.find("new") is None
+    assert rl.sessions.get("there").workspace in (None, {}) and [one.name for one in rl.sessions.list()] == ["there"]
     with rl.session("there") as s:
         assert s.messages == [user("hello")]
 
@@ -206,7 +206,7 @@ def test_a_replaced_directory_is_refused(harness: FilesHarness) -> None:
     harness.root.rename(harness.path / "away")
     harness.root.mkdir()
     harness.write("mine", "another directory")
-    for act in (lambda: rl.session("agent"), lambda: rl.restore(f"agent@{seqs[0]}", choice="force")):
+    for act in (lambda: rl.session("agent"), lambda: rl.files.restore(f"agent@{seqs[0]}", choice="force")):
         with pytest.raises(WorkspaceUnusable, match="not the directory that was recorded"):
             act()
     assert harness.picture().keys() == {b"mine"}
@@ -253,7 +253,7 @@ def test_the_checkpoint_that_is_returned_names_its_snapshot(harness: FilesHarnes
         returned.append(s.checkpoint("two"))
         harness.write("file", "three")
         returned.append(s.checkpoint("three"))
-    listed = {one.seq: one for one in rl.checkpoints("agent")}
+    listed = {one.seq: one for one in rl.history.checkpoints("agent")}
     for one in returned:
         assert one is not None and one.snapshot == listed[one.seq].snapshot
     assert [one is not None and one.snapshot is not None for one in returned] == [True, False, False, True]

@@ -16,7 +16,7 @@ from relight.cli.app.group import run
 from relight.errors import Conflict, NotResumable, RelightError, UsageError
 from relight.library.facade import Relight
 from relight.text.format import files_put, started_with
-from relight.values.options import ResumeOptions
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.outcome import Resumed
 from tests.support.server_harness import Answer, ServerHarness
 
@@ -34,7 +34,7 @@ def harness(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("RELIGHT_STORE", str(tmp_path / "s" / "r.db"))
     made = ServerHarness(tmp_path / "s" / "r.db")
     command = ["sh", "-c", f'echo "$PWD $(cat file)" > {tmp_path}/seen']
-    made.rl.launch(command, agent="sh", name="job", directory=str(root), workspace={"main": str(root)})
+    made.rl.runs.create(command, RunOptions(agent="sh", name="job", directory=str(root), workspace={"main": str(root)}))
     with made.rl.session("job") as s:
         for text in ("v1", "v2"):
             (root / "file").write_text(text)
@@ -49,7 +49,11 @@ def rl(harness: ServerHarness) -> Relight:
 
 
 def at(rl: Relight, text: str) -> int:
-    return next(one.seq for one in rl.checkpoints("job") if rl.load(f"job@{one.seq}").messages[-1:] == [said(text)])
+    return next(
+        one.seq
+        for one in rl.history.checkpoints("job")
+        if rl.history.load(f"job@{one.seq}").messages[-1:] == [said(text)]
+    )
 
 
 def said(text: str) -> dict[str, str]:
@@ -67,16 +71,16 @@ def test_a_resume_below_the_head_puts_files_where_its_plan_says(
     if "workspace" in way:
         way = {"workspace": str(tmp_path / way["workspace"])}
     seq = at(rl, "v1")
-    plan = rl.can_resume(f"job@{seq}", options=ResumeOptions(**way))
+    plan = rl.runs.plan(f"job@{seq}", options=ResumeOptions(**way))
     assert plan.files_plan is not None
     if not plan.ok:
         (reason,) = [one.text for one in plan.reasons if one.blocks]
         with pytest.raises(Conflict) as refused:
-            rl.supervise(f"job@{seq}", ResumeOptions(**way))
+            rl.runs.supervise(f"job@{seq}", ResumeOptions(**way))
         assert reason == refused.value.message == f"{root}: not empty; choose a new directory"
         assert (root / "file").read_text() == "v2"
         return
-    supervision = rl.supervise(f"job@{seq}", ResumeOptions(**way))
+    supervision = rl.runs.supervise(f"job@{seq}", ResumeOptions(**way))
     supervision.run()
     outcome = supervision.outcome
     assert outcome is not None and outcome.put_back == plan.files_plan.at == seq
@@ -103,8 +107,8 @@ def test_wishes_that_a_resume_refuses_are_refused_by_its_plan(rl: Relight, root:
     ):
         reported = []
         for entry_point in (
-            lambda ref, way: rl.can_resume(ref, options=ResumeOptions(**way)),
-            lambda ref, way: rl.supervise(ref, ResumeOptions(**way)),
+            lambda ref, way: rl.runs.plan(ref, options=ResumeOptions(**way)),
+            lambda ref, way: rl.runs.supervise(ref, ResumeOptions(**way)),
         ):
             with pytest.raises(kind) as refused:
                 entry_point(ref, way)
@@ -112,9 +116,9 @@ def test_wishes_that_a_resume_refuses_are_refused_by_its_plan(rl: Relight, root:
         assert reported[0] == reported[1]
     with rl.session("other", workspace=root) as s:
         s.append(said("works there"))
-        plan = rl.can_resume(f"job@{seq}", options=ResumeOptions(in_place=True))
+        plan = rl.runs.plan(f"job@{seq}", options=ResumeOptions(in_place=True))
         with pytest.raises(NotResumable) as held:
-            rl.supervise(f"job@{seq}", ResumeOptions(in_place=True))
+            rl.runs.supervise(f"job@{seq}", ResumeOptions(in_place=True))
         assert [one.text for one in plan.reasons if one.blocks] == [held.value.why]
 
 
@@ -125,10 +129,10 @@ def test_a_restore_at_the_head_puts_back_what_its_plan_says(rl: Relight, root: P
         (root / "file").unlink()
     elif lost == "directory":
         shutil.rmtree(root)
-    plan = rl.can_resume("job", options=ResumeOptions(restore=True))
+    plan = rl.runs.plan("job", options=ResumeOptions(restore=True))
     assert plan.ok, plan.reasons
     text = files_put(plan)
-    supervision = rl.supervise("job", ResumeOptions(restore=True))
+    supervision = rl.runs.supervise("job", ResumeOptions(restore=True))
     supervision.run()
     assert supervision.outcome is not None and (tmp_path / "seen").read_text() == f"{root} v2\n"
     put_back = supervision.outcome.put_back
@@ -186,12 +190,12 @@ def test_the_command_line_shows_the_plan_of_its_own_flags(
 def test_a_fork_goes_where_its_plan_says_or_is_refused_alike(rl: Relight, root: Path, tmp_path: Path) -> None:
     seq = at(rl, "v1")
     for way in ({"name": "try"}, {"workspace": str(tmp_path / "given")}):
-        plan = rl.plan_fork_files(f"job@{seq}", **way)
-        made = rl.fork(f"job@{seq}", **way)
+        plan = rl.files.plan_fork(f"job@{seq}", **way)
+        made = rl.history.fork(f"job@{seq}", **way)
         assert plan is not None and made.workspace == plan.places and plan.at == seq
     for ref, way in ((f"job@{seq}", {"workspace": str(root)}), ("job@1", {"workspace": str(tmp_path / "new")})):
         reported = []
-        for entry_point in (rl.plan_fork_files, rl.fork):
+        for entry_point in (rl.files.plan_fork, rl.history.fork):
             with pytest.raises(RelightError) as refused:
                 entry_point(ref, **way)
             reported.append(str(refused.value))
@@ -206,9 +210,9 @@ def test_the_outcome_of_a_resume_is_a_value_at_every_door(
 
     async def awaited() -> Resumed:
         async with aio.open(harness.store) as opened:
-            return await opened.resume(f"job@{seq}", prompt="again", workspace=str(tmp_path / "b"))
+            return await opened.runs.resume(f"job@{seq}", ResumeOptions(prompt="again", workspace=str(tmp_path / "b")))
 
-    first = rl.resume(f"job@{seq}", prompt="again", workspace=str(tmp_path / "a"))
+    first = rl.runs.resume(f"job@{seq}", ResumeOptions(prompt="again", workspace=str(tmp_path / "a")))
     second = asyncio.run(awaited())
     capfd.readouterr()
     words = ["resume", f"job@{seq}", "again", "--workspace", str(tmp_path / "c"), "--json"]
@@ -240,7 +244,7 @@ def test_a_resume_by_a_program_names_what_accepts_a_moved_repository(rl: Relight
         s.append(said("v3"))
     (root / ".git" / "HEAD").write_text("ref: refs/heads/other\n")
     with pytest.raises(NotResumable) as refused:
-        rl.resume("job")
-    assert refused.value.hints[0] == "to accept it: rl.accept_repository('job')"
-    rl.accept_repository("job")
-    assert rl.resume("job").ended.session.status == "completed"
+        rl.runs.resume("job")
+    assert refused.value.hints[0] == "to accept it: rl.files.accept_repository('job')"
+    rl.files.accept_repository("job")
+    assert rl.runs.resume("job").ended.session.status == "completed"

@@ -14,6 +14,7 @@ from relight import aio
 from relight.errors import NotFound, NotResumable
 from relight.journal.files.repository_state import moved, repository_head
 from relight.library.facade import Relight
+from relight.values.options import RunOptions
 from relight.values.snapshot import GitHead
 from tests.support.server_harness import Answer, ServerHarness
 from tests.support.shell import Shell
@@ -27,7 +28,7 @@ def repository(root: Path, branch: str = "main", commit: str = "1" * 40) -> None
 
 
 def reasons(rl: Relight, ref: str = "g") -> list[str]:
-    return [one.text for one in rl.can_resume(ref).reasons if one.code == "repository_moved"]
+    return [one.text for one in rl.runs.plan(ref).reasons if one.code == "repository_moved"]
 
 
 @pytest.fixture
@@ -44,23 +45,23 @@ def rl(tmp_path: Path, root: Path) -> Iterator[Relight]:
     """A store with a session that relight can start again, its files captured, its program ended."""
     with relight.open(tmp_path / "a.db") as opened:
         command, locations = ["sh", "-c", "exit 0"], {"main": str(root)}
-        opened.launch(command, agent="sh", name="g", directory=str(root), workspace=locations)
+        opened.runs.create(command, RunOptions(agent="sh", name="g", directory=str(root), workspace=locations))
         with opened.session("g") as s:
             s.append({"role": "user", "content": "its program works, and captures"})
         yield opened
 
 
 def test_a_repository_that_is_gone_is_named_and_refused(rl: Relight, root: Path) -> None:
-    assert reasons(rl) == [] and rl.can_resume("g").ok
+    assert reasons(rl) == [] and rl.runs.plan("g").ok
     shutil.rmtree(root / ".git")
-    before = rl.get("g").seq
+    before = rl.sessions.get("g").seq
     assert reasons(rl) == [f"{root}: its repository (.git) is gone; it was on branch main"]
-    assert not rl.can_resume("g").ok
+    assert not rl.runs.plan("g").ok
     with pytest.raises(NotResumable, match=r"\.git\) is gone"):
-        rl.supervise("g")
+        rl.runs.supervise("g")
     with pytest.raises(NotResumable, match=r"\.git\) is gone"):
-        rl.check_start("g")
-    assert rl.get("g").seq == before
+        rl.runs.check_start("g")
+    assert rl.sessions.get("g").seq == before
 
 
 def test_another_branch_is_named_and_goes_on_once_it_is_accepted(rl: Relight, root: Path) -> None:
@@ -69,20 +70,20 @@ def test_another_branch_is_named_and_goes_on_once_it_is_accepted(rl: Relight, ro
     repository(root, "other")
     assert reasons(rl) == [f"{root}: its repository is on branch other, and was on branch main"]
     with pytest.raises(NotResumable):
-        rl.supervise("g")
-    rl.accept_repository("g")
-    assert reasons(rl) == [] and rl.can_resume("g").ok
+        rl.runs.supervise("g")
+    rl.files.accept_repository("g")
+    assert reasons(rl) == [] and rl.runs.plan("g").ok
     with pytest.raises(NotFound):
-        rl.accept_repository("g")
+        rl.files.accept_repository("g")
     repository(root, "third")
     assert reasons(rl) == [f"{root}: its repository is on branch third, and was on branch main"]
     repository(root, "other")
-    rl.supervise("g").run()
+    rl.runs.supervise("g").run()
     assert reasons(rl) == []
 
 
 def test_a_fork_in_a_directory_of_its_own_has_no_repository_to_miss(rl: Relight, tmp_path: Path) -> None:
-    rl.fork("g", name="f", workspace=str(tmp_path / "f"))
+    rl.history.fork("g", name="f", workspace=str(tmp_path / "f"))
     assert not (tmp_path / "f" / ".git").exists()
     assert reasons(rl, "f") == []
 
@@ -130,7 +131,7 @@ def both_doors(store: Path, root: Path | None, text: str) -> None:
     assert len(said) == 1, said
     message, hints = said.pop()
     if message:
-        assert "to accept it: rl.accept_repository('own')" in hints and "--" not in str(hints)
+        assert "to accept it: rl.files.accept_repository('own')" in hints and "--" not in str(hints)
         raise NotResumable("own", message)
 
 
@@ -142,13 +143,13 @@ def test_a_program_that_opens_its_session_itself_is_refused_another_branch(tmp_p
     both_doors(store, root, "on the same branch")
     repository(root, "other")
     with relight.open(store) as rl:
-        before = rl.get("own")
+        before = rl.sessions.get("own")
         for workspace in (root, None):
             with pytest.raises(NotResumable, match="is on branch other, and was on branch main"):
                 both_doors(store, workspace, "not written")
-        assert rl.get("own") == before, "nothing is touched"
-        assert not rl.can_resume("own").ok
-        rl.accept_repository("own")
+        assert rl.sessions.get("own") == before, "nothing is touched"
+        assert not rl.runs.plan("own").ok
+        rl.files.accept_repository("own")
     both_doors(store, root, "on a branch that was accepted")
     shutil.rmtree(root / ".git")
     with pytest.raises(NotResumable, match=r"\.git\) is gone; it was on branch other"):
@@ -173,16 +174,16 @@ def test_a_completed_session_is_read_and_goes_on_only_where_its_repository_is(tm
             assert s.is_finished and s.result == "done"
             with pytest.raises(NotResumable, match="is gone"):
                 s.run(lambda _: {"role": "assistant", "content": "y"}, prompt="more")
-        assert rl.get("own").status == "completed"
+        assert rl.sessions.get("own").status == "completed"
 
 
 def test_a_supervised_program_is_not_asked_again(rl: Relight, root: Path, tmp_path: Path) -> None:
     """It switched branches itself and died before the next capture: the supervisor starts it again."""
     repository(root, "other")
-    rl.accept_repository("g")
+    rl.files.accept_repository("g")
     repository(root, "third")  # between the supervisor's look and the program's
     owner = rl._context.host.owner("o" * 32)
-    rl._context.inherited.update(session=rl.get("g").id, owner=owner.id)
+    rl._context.inherited.update(session=rl.sessions.get("g").id, owner=owner.id)
     with rl.session("g") as s:
         s.append({"role": "user", "content": "goes on"})
 
@@ -195,7 +196,7 @@ def test_what_a_framework_writes_is_told_and_not_lost(
 
     def write(text: str) -> None:
         with relight.open(tmp_path / "a.db") as rl:
-            shared = rl.join("conversation", agent="framework", workspace=root)
+            shared = rl.sessions.shared("conversation", agent="framework", workspace=root)
             assert shared.write(lambda _: Write(changes=Changes(messages=({"role": "user", "content": text},))))
             shared.close()
 
@@ -211,9 +212,9 @@ def test_yes_does_not_accept_a_moved_repository_and_the_flag_tells_what_it_accep
 ) -> None:
     shell = Shell(tmp_path / "a.db", tmp_path)
     repository(root, "other")
-    before = rl.get("g").seq
+    before = rl.sessions.get("g").seq
     refused = shell.run("resume", "g", "--yes")
-    assert refused.returncode == 4 and rl.get("g").seq == before
+    assert refused.returncode == 4 and rl.sessions.get("g").seq == before
     assert "hint: to accept it: relight resume g --accept-repository" in refused.stderr
     assert "is on branch other, and was on branch main" in refused.stderr
     gone_on = shell.run("resume", "g", "--accept-repository", "-q")
@@ -224,7 +225,9 @@ def test_yes_does_not_accept_a_moved_repository_and_the_flag_tells_what_it_accep
 def test_over_http_the_refusal_names_the_request_that_accepts(tmp_path: Path, root: Path) -> None:
     harness = ServerHarness(tmp_path / "h.db")
     try:
-        harness.rl.launch(["true"], agent="sh", name="g", directory=str(root), workspace={"main": str(root)})
+        harness.rl.runs.create(
+            ["true"], RunOptions(agent="sh", name="g", directory=str(root), workspace={"main": str(root)})
+        )
         with harness.rl.session("g") as s:
             s.append({"role": "user", "content": "x"})
         repository(root, "other")

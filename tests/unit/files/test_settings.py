@@ -44,7 +44,7 @@ def left_out(path: Path) -> dict[str, str]:
     with relight.open(path / "p.db") as rl:
         with rl.session("a", workspace=path / "tree", resume=False) as s:
             s.append({"role": "user", "content": "hello"})
-        state = rl.files_at("a", start=True)
+        state = rl.files.status("a", start=True)
         assert state is not None
         return {one.path: one.reason for one in state.left_out or ()}
 
@@ -70,9 +70,9 @@ def test_a_quota_that_is_set_refuses_the_capture_and_keeps_the_step(
     with relight.open(tmp_path / "p.db") as rl:
         with rl.session("a", workspace=tmp_path / "tree") as s:
             s.append({"role": "user", "content": "hello"})
-        state = rl.files_at("a")
+        state = rl.files.status("a")
         assert state is not None and "the policy's limit is 100" in (state.trouble or "")
-        assert len(rl.load("a").messages) == 1
+        assert len(rl.history.load("a").messages) == 1
 
 
 def test_an_env_file_is_a_secret_whatever_stands_before_its_name(tmp_path: Path) -> None:

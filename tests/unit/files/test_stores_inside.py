@@ -40,7 +40,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def left_out(rl: Relight, ref: str) -> dict[bytes, str]:
-    report = rl.restore(ref, dry_run=True, choice="force")
+    report = rl.files.restore(ref, dry_run=True, choice="force")
     return {one.path: one.reason for plan in report.plans.values() for one in plan.left_out}
 
 
@@ -49,7 +49,7 @@ def a_store(path: Path, workspace: Path, *, name: str = "other") -> None:
     workspace.mkdir(exist_ok=True)
     with relight.open(path) as rl:
         working(rl, workspace, "a", "b", name=name)
-        rl.run_directory(name)
+        rl.runs.directory(name)
 
 
 @contextmanager
@@ -70,15 +70,15 @@ def test_the_sessions_own_store_in_its_workspace_survives_every_restore(
     root.mkdir()
     with relight.open(root / "relight.db") as rl:
         one, two = working(rl, root, "one", "two")
-        rl.rewind(f"agent@{one}", files=True, choice=choice)
+        rl.history.rewind(f"agent@{one}", files=True, choice=choice)
         assert (root / "file").read_text() == "one"
-        rl.undo("agent")
-        rl.restore(f"agent@{one}", choice=choice, exact=True)
+        rl.history.undo("agent")
+        rl.files.restore(f"agent@{one}", choice=choice, exact=True)
         assert left_out(rl, f"agent@{two}")[b"relight.db"] == "store"
-        assert rl.verify().problems == []
+        assert rl.history.verify().problems == []
     with relight.open(root / "relight.db") as rl:
-        assert [info.name for info in rl.sessions()] == ["agent"]
-        assert rl.verify().problems == []
+        assert [info.name for info in rl.sessions.list()] == ["agent"]
+        assert rl.history.verify().problems == []
     figure("G16", f"the store in its own workspace is whole after 3 restores ({choice})")
 
 
@@ -94,17 +94,17 @@ def test_what_version_0_1_0_captured_of_a_store_is_not_put_back_over_it(tmp_path
             working(another, tmp_path / "elsewhere", "c", name="later")
         before = contents(root / "data")
         for choice in CHOICES:
-            rl.restore(f"agent@{one}", choice=choice)
+            rl.files.restore(f"agent@{one}", choice=choice)
             assert contents(root / "data") == before
-        rl.rewind(f"agent@{one}", files=True, choice="ours")
-        rl.restore(f"agent@{one}", choice="force", exact=True)
+        rl.history.rewind(f"agent@{one}", files=True, choice="ours")
+        rl.files.restore(f"agent@{one}", choice="force", exact=True)
         assert contents(root / "data") == before
         assert (root / "file").read_text() == "one"
-        assert rl.verify().problems == []
+        assert rl.history.verify().problems == []
         shutil.rmtree(root / "data")
-        rl.restore(f"agent@{one}", choice="force")
+        rl.files.restore(f"agent@{one}", choice="force")
         assert not other.exists() and not list(root.glob("data/*-wal"))
-        rl.fork(f"agent@{one}", name="branch", workspace=str(tmp_path / "branch"))
+        rl.history.fork(f"agent@{one}", name="branch", workspace=str(tmp_path / "branch"))
         assert (tmp_path / "branch" / "file").read_text() == "one"
         assert not [path for path in (tmp_path / "branch").rglob("*") if "db" in path.name and path.is_file()]
 
@@ -118,7 +118,7 @@ def test_a_log_never_comes_back_beside_a_database_that_is_in_use(tmp_path: Path)
             (one,) = working(rl, root, "one")
         assert not (root / "other.db-wal").exists()
         before = contents(root / "other.db")
-        rl.restore(f"agent@{one}", choice="force")
+        rl.files.restore(f"agent@{one}", choice="force")
         assert not (root / "other.db-wal").exists() and contents(root / "other.db") == before
 
 
@@ -140,10 +140,10 @@ def test_a_store_is_known_whatever_it_is_called_and_however_deep_it_lies(tmp_pat
         assert {b"a/b/c/notes.txt", b"a/b/c/notes.txt.blobs", b"a/b/c/things", b"linked"} <= names
         before = {**contents(deep), **contents(root / "linked")}
         for seq in (one, two, one):
-            rl.restore(f"agent@{seq}", choice="force", exact=True)
+            rl.files.restore(f"agent@{seq}", choice="force", exact=True)
         assert {**contents(deep), **contents(root / "linked")} == before
         with relight.open(deep / "notes.txt") as another:
-            assert another.verify().problems == []
+            assert another.history.verify().problems == []
 
 
 def test_a_store_that_was_made_this_moment_is_known_by_its_log(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_file_that_becomes_a_store_later_takes_what_is_beside_it_along(tmp_pat
         (two,) = working(rl, root, "two")
         assert {b"x", b"x.run"} <= left_out(rl, f"agent@{two}").keys()
         before = (root / "x").read_bytes()
-        rl.restore(f"agent@{one}", choice="force", exact=True)
+        rl.files.restore(f"agent@{one}", choice="force", exact=True)
         assert (root / "x").read_bytes() == before and (root / "x.run" / "log").exists()
 
 
@@ -190,5 +190,5 @@ def test_databases_of_others_are_captured_as_ever(tmp_path: Path) -> None:
         before = (root / "app.db").read_bytes()
         (root / "app.db").unlink()
         shutil.rmtree(root / "app.db.run")
-        rl.restore(f"agent@{one}", choice="force")
+        rl.files.restore(f"agent@{one}", choice="force")
         assert (root / "app.db").read_bytes() == before and (root / "app.db.run" / "pid").exists()

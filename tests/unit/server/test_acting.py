@@ -24,7 +24,7 @@ def test_the_same_request_under_the_same_key_is_done_once(harness: ServerHarness
     again = client.post("/api/sessions/changelog/fork", json={"name": "copy"}, headers=headers)
     assert first.status_code == again.status_code == 201 and first.json() == again.json()
     assert again.headers["idempotent-replayed"] == "true" and "idempotent-replayed" not in first.headers
-    assert len([one for one in harness.rl.sessions() if one.name == "copy"]) == 1
+    assert len([one for one in harness.rl.sessions.list() if one.name == "copy"]) == 1
     other = client.post("/api/sessions/changelog/fork", json={"name": "copy-2"}, headers=headers)
     assert Answer(other).code == "RL-6007" and other.status_code == 422
     elsewhere = client.post("/api/sessions/fix-login/fork", json={"name": "copy"}, headers=headers)
@@ -158,13 +158,13 @@ def test_a_key_is_short_and_printable(client: TestClient, key: str) -> None:
 
 def test_a_plan_that_moved_is_shown_again_and_nothing_is_done(harness: ServerHarness, client: TestClient) -> None:
     shown = client.get("/api/sessions/fix-login/can-resume").json()["plan"]
-    harness.rl.send("fix-login", "no")
+    harness.rl.runs.send("fix-login", "no")
     moved = client.post("/api/sessions/fix-login/archive", json={}, headers={"If-Match": f'"{shown}"'})
     problem = Answer(moved)
     assert problem.status == 409 and problem.code == "RL-4010"
     new: Any = problem.document["plan"]
-    assert new["plan"] == harness.rl.can_resume("fix-login").plan != shown
-    assert harness.rl.get("fix-login").status == "queued"
+    assert new["plan"] == harness.rl.runs.plan("fix-login").plan != shown
+    assert harness.rl.sessions.get("fix-login").status == "queued"
     refused = client.get("/api/actions").json()["items"][0]
     assert refused["verb"] == "archive" and refused["outcome"] == f"refused: {moved.json()['code']}"
     fits = client.post("/api/sessions/fix-login/archive", json={}, headers={"If-Match": new["plan"]})
@@ -222,8 +222,8 @@ def test_of_many_who_change_a_session_at_once_each_is_told_and_each_is_written_d
     assert len(reported) == len(asked) and all(status in (200, 201, 404, 409, 410) for _, status in reported), reported
     assert reported.count(("archive", 200)) == reported.count(("changelog", 200)) == 1, reported
     sent, forked = reported.count(("send", 200)), reported.count(("fork", 201))
-    assert len([one for one in harness.rl.sessions() if one.parent]) == forked
-    assert len(harness.rl.load("nightly-docs").messages) == 1 + sent
+    assert len([one for one in harness.rl.sessions.list() if one.parent]) == forked
+    assert len(harness.rl.history.load("nightly-docs").messages) == 1 + sent
     outcomes = [row[0] for row in harness.service.state.rows("SELECT outcome FROM actions")]
     assert len(outcomes) == len(asked) and outcomes.count("done") == len([1 for _, status in reported if status < 400])
 
@@ -241,11 +241,11 @@ def test_a_key_stands_for_everything_the_request_said(some: ServerHarness) -> No
     other = client.post("/api/sessions", json={"command": ["false"], "queue": "q"}, headers=key)
     assert (first.status_code, again.status_code, other.status_code) == (201, 201, 422)
     assert again.headers["idempotent-replayed"] == "true" and again.json() == first.json()
-    ids = [some.rl.get("changelog").id]
+    ids = [some.rl.sessions.get("changelog").id]
     several = [{"sessions": ids, "plans": {ids[0]: "a" * 8}}, {"sessions": ids, "plans": {ids[0]: "b" * 8}}]
     answered = [client.post("/api/archive", json=body, headers={"Idempotency-Key": "k2"}) for body in several]
     assert [one.status_code for one in answered] == [200, 422]
-    assert some.rl.get("changelog").status == "completed", "the second was not done under the key of the first"
+    assert some.rl.sessions.get("changelog").status == "completed", "the second was not done under the key of the first"
 
 
 def test_a_start_stands_in_the_log_with_its_command(some: ServerHarness) -> None:

@@ -17,31 +17,31 @@ from relight.server.actions import ActionResult
 from relight.server.tokens import Principal
 from relight.stores.sqlite.store import SqliteStore
 from relight.system.machine import SystemClock
-from relight.values.options import ResumeOptions
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.step import Committed, Draft
 from tests.support.server_harness import Answer, ServerHarness
 from tests.unit.server.test_starting import logical
 
 WHO = Principal(name="somebody", scope="admin")
 VERBS: dict[str, Callable[[relight.Relight, str], object]] = {
-    "archive": lambda rl, ref: rl.archive(ref),
-    "send": lambda rl, ref: rl.send(ref, "x"),
-    "rewind": lambda rl, ref: rl.rewind(f"{ref}@1"),
-    "clear": lambda rl, ref: rl.clear(ref, forget_native=True),
-    "fork": lambda rl, ref: rl.fork(ref),
-    "label": lambda rl, ref: rl.label(ref, "here"),
-    "enqueue": lambda rl, ref: rl.enqueue(ref, queue="night"),
-    "remove": lambda rl, ref: rl.drop(ref),
-    "resume": lambda rl, ref: rl.supervise(ref, ResumeOptions(prompt="x")).run(),
+    "archive": lambda rl, ref: rl.sessions.archive(ref),
+    "send": lambda rl, ref: rl.runs.send(ref, "x"),
+    "rewind": lambda rl, ref: rl.history.rewind(f"{ref}@1"),
+    "clear": lambda rl, ref: rl.admin.release(ref, forget_native=True),
+    "fork": lambda rl, ref: rl.history.fork(ref),
+    "label": lambda rl, ref: rl.history.label(ref, "here"),
+    "enqueue": lambda rl, ref: rl.queues.enqueue(ref, queue="night"),
+    "remove": lambda rl, ref: rl.sessions.remove(ref),
+    "resume": lambda rl, ref: rl.runs.supervise(ref, ResumeOptions(prompt="x")).run(),
 }
 
 
 def made(rl: relight.Relight, name: str, directory: Path) -> str:
     """A session with two steps; the hash of its plan."""
-    rl.launch(["true"], directory=str(directory), agent="true", name=name)
-    rl.send(name, "first")
-    rl.send(name, "second")
-    return rl.plan_hash(name)
+    rl.runs.create(["true"], RunOptions(directory=str(directory), agent="true", name=name))
+    rl.runs.send(name, "first")
+    rl.runs.send(name, "second")
+    return rl.runs.plan_hash(name)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def job(harness: ServerHarness, tmp_path: Path) -> str:
 def test_what_moved_after_the_comparison_is_not_acted_on(tmp_path: Path) -> None:
     with relight.open(tmp_path / "p.db") as rl:
         as_shown = rl.as_shown("job", made(rl, "job", tmp_path))
-        rl.send("job", "meanwhile")
+        rl.runs.send("job", "meanwhile")
         before = logical(tmp_path / "p.db")
         for name, verb in VERBS.items():
             with pytest.raises(PlanMoved):
@@ -69,11 +69,11 @@ def test_what_moved_right_before_the_transaction_is_not_acted_on(tmp_path: Path)
         def intrude(name: str) -> None:
             nonlocal seen
             faults.disarm()
-            rl.send("job", "meanwhile")
+            rl.runs.send("job", "meanwhile")
             seen = logical(tmp_path / "p.db")
 
         for name in ("archive", "send", "rewind", "clear", "enqueue", "resume"):
-            as_shown = rl.as_shown("job", rl.plan_hash("job"))
+            as_shown = rl.as_shown("job", rl.runs.plan_hash("job"))
             faults.arm("commit.enter", intrude)
             try:
                 with pytest.raises(PlanMoved):
@@ -85,7 +85,7 @@ def test_what_moved_right_before_the_transaction_is_not_acted_on(tmp_path: Path)
 
 def test_an_owner_that_wrote_since_is_not_cleared(tmp_path: Path) -> None:
     with relight.open(tmp_path / "p.db") as rl, rl.session("job") as s:
-        as_shown = rl.as_shown("job", rl.plan_hash("job"))
+        as_shown = rl.as_shown("job", rl.runs.plan_hash("job"))
 
         def intrude(name: str) -> None:
             faults.disarm()
@@ -93,7 +93,7 @@ def test_an_owner_that_wrote_since_is_not_cleared(tmp_path: Path) -> None:
 
         faults.arm("commit.enter", intrude)
         with pytest.raises(PlanMoved):
-            as_shown.clear("job")
+            as_shown.admin.release("job")
         s.append({"role": "user", "content": "and goes on"})
 
 
@@ -128,19 +128,19 @@ def test_a_change_whose_answer_was_lost_is_not_taken_for_somebody_elses(tmp_path
     with relight.open(cast(Store, store)) as rl:
         as_shown = rl.as_shown("job", made(rl, "job", tmp_path))
         store.loses = True
-        as_shown.archive("job")
-        assert as_shown.get("job").status == "archived" and not store.loses
+        as_shown.sessions.archive("job")
+        assert as_shown.sessions.get("job").status == "archived" and not store.loses
 
 
 def test_the_new_plan_is_told_also_where_it_moved_at_the_last_moment(harness: ServerHarness, job: str) -> None:
     def do(rl: relight.Relight) -> ActionResult:
-        harness.rl.send("job", "meanwhile")
-        return ActionResult(document=rl.archive("job"))
+        harness.rl.runs.send("job", "meanwhile")
+        return ActionResult(document=rl.sessions.archive("job"))
 
     with pytest.raises(PlanMoved) as moved:
         harness.service.actions.run(WHO, "archive", "job", do, asked={}, plan_hash=job)
-    assert moved.value.plan["plan"] == harness.rl.plan_hash("job")  # type: ignore[attr-defined]
-    assert harness.rl.get("job").status == "queued"
+    assert moved.value.plan["plan"] == harness.rl.runs.plan_hash("job")  # type: ignore[attr-defined]
+    assert harness.rl.sessions.get("job").status == "queued"
     (outcome,) = harness.service.state.rows("SELECT outcome FROM actions")
     assert outcome == ("refused: RL-4010",)
 
@@ -150,10 +150,10 @@ def test_a_start_begins_as_it_was_shown_or_not_at_all(
 ) -> None:
     """As the supervisor is called, and as a stale request is answered."""
     monkeypatch.setenv("RELIGHT_STORE", str(harness.store))
-    harness.rl.send("job", "meanwhile")
+    harness.rl.runs.send("job", "meanwhile")
     before = logical(harness.store)
     assert run(["resume", "--plan", job, "job"]) == 4 and "RL-4010" in capsys.readouterr().err
     refused = harness.client().post("/api/sessions/job/resume", json={}, headers={"If-Match": job})
     assert Answer(refused).code == "RL-4010" and logical(harness.store) == before
-    assert run(["resume", "--plan", harness.rl.plan_hash("job"), "--quiet", "job"]) == 0
-    assert harness.rl.get("job").status == "completed"
+    assert run(["resume", "--plan", harness.rl.runs.plan_hash("job"), "--quiet", "job"]) == 0
+    assert harness.rl.sessions.get("job").status == "completed"

@@ -85,7 +85,7 @@ def work(rl: relight.Relight, name: str, *, asks: bool = False) -> str:
         if asks:
             s.ask("really?")
         s.complete("done")
-    return rl.get(name).id
+    return rl.sessions.get(name).id
 
 
 @pytest.mark.guarantee("G24")
@@ -95,7 +95,7 @@ def test_a_delivery_says_what_happened_and_proves_who_sent_it(harness: ServerHar
     callbacks.add(session, receiver.url, after_seq=0)
     callbacks.scan()
     assert callbacks.deliver() == 1
-    harness.rl.send("job", "yes")
+    harness.rl.runs.send("job", "yes")
     work(harness.rl, "job", asks=True)
     callbacks.scan()
     callbacks.deliver()
@@ -126,7 +126,7 @@ def test_a_failed_delivery_is_tried_again_later_and_given_up_in_the_end(
         assert callbacks.deliver() == 0  # not yet
         clock.advance(10)
     assert callbacks.deliver() == 0 and len(receiver.heard) == 3
-    (kept,) = callbacks.deliveries(harness.rl.get("job").id)
+    (kept,) = callbacks.deliveries(harness.rl.sessions.get("job").id)
     assert kept["state"] == "given up" and kept["tries"] == 3 and kept["said"] == "answered 500"
 
 
@@ -135,8 +135,8 @@ def test_what_happened_while_no_server_ran_is_told_by_the_next(tmp_path: Path, r
     first = ServerHarness(store, callback_allow=("127.0.0.1",))
     with first.rl.session("job") as s:
         s.append({"role": "user", "content": "x"})
-    session = first.rl.get("job").id
-    first.service.callbacks.add(session, receiver.url, after_seq=first.rl.get("job").seq)
+    session = first.rl.sessions.get("job").id
+    first.service.callbacks.add(session, receiver.url, after_seq=first.rl.sessions.get("job").seq)
     first.close()  # it is gone; the session goes on without it
     with relight.open(store) as rl:
         work(rl, "job")
@@ -168,7 +168,7 @@ def test_an_end_after_more_steps_than_one_look_reads_is_told_although_nothing_ha
     monkeypatch.setattr("relight.server.jobs.callbacks._PAGE", 2)
     callbacks = harness.service.callbacks
     callbacks.add(work(harness.rl, "job"), receiver.url, after_seq=0)
-    for _ in range(harness.rl.get("job").seq):
+    for _ in range(harness.rl.sessions.get("job").seq):
         callbacks.scan()
         callbacks.deliver()
     assert [json.loads(body)["status"] for _, body in receiver.heard] == ["completed"]
@@ -180,14 +180,14 @@ def test_who_asks_to_be_told_while_the_journal_is_looked_at_is_told(
     callbacks = harness.service.callbacks
     first, second = work(harness.rl, "first"), work(harness.rl, "second")
     callbacks.add(first, receiver.url, after_seq=0)
-    steps = harness.service.rl.steps
+    steps = harness.service.rl.history.events
 
     def meanwhile(*args: Any, **more: Any) -> Any:
         monkeypatch.undo()
         callbacks.add(second, receiver.url, after_seq=0)
         return steps(*args, **more)
 
-    monkeypatch.setattr(harness.service.rl, "steps", meanwhile)
+    monkeypatch.setattr(harness.service.rl.history, "events", meanwhile)
     for _ in range(2):
         callbacks.scan()
         callbacks.deliver()
@@ -273,7 +273,7 @@ def test_two_servers_of_one_store_tell_a_thing_once(
     for thread in threads:
         thread.join(30)
     assert [headers["Relight-Delivery"] for headers, _ in receiver.heard] == ["1"]
-    (kept,) = both[1].deliveries(harness.rl.get("job").id)
+    (kept,) = both[1].deliveries(harness.rl.sessions.get("job").id)
     assert kept["state"] == "delivered"
     other.close()
 

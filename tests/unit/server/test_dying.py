@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import relight
+from relight.values.options import RunOptions
 from tests.support.figures import Figure
 from tests.support.server_process import Place, Server, reaches
 
@@ -24,11 +25,12 @@ CLAIM = ("resume.claimed", "resume.planned")
 def made(location: Place) -> relight.Checkpoint:
     """A session that was begun, and has two steps."""
     with relight.open(location.shell.store) as rl:
-        info = rl.launch(
-            [sys.executable, "agent.py"], directory=str(location.shell.directory), agent="python", name="job"
+        info = rl.runs.create(
+            [sys.executable, "agent.py"],
+            RunOptions(directory=str(location.shell.directory), agent="python", name="job"),
         )
-        rl.send(info.id, "first")
-        reported = rl.send(info.id, "second")
+        rl.runs.send(info.id, "first")
+        reported = rl.runs.send(info.id, "second")
         assert reported is not None
         return reported
 
@@ -84,7 +86,7 @@ def test_a_server_killed_while_it_puts_a_session_in_line_has_put_it_there_or_not
         server.more.pop("RELIGHT_FAULT")
         server.start()
         with relight.open(location.shell.store) as rl:
-            info, durable = rl.get("job"), point in ("commit.committed", "commit.told")
+            info, durable = rl.sessions.get("job"), point in ("commit.committed", "commit.told")
         seen.add("in line" if info.queue else "as it was")
         assert (info.queue, info.seq) == (("night", before.seq + 1) if durable else (None, before.seq)), point
         status, problem = server.call("POST", "/api/sessions/job/resume", body, **headers)

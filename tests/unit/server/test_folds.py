@@ -25,26 +25,24 @@ def test_many_who_read_the_same_pages_fold_the_session_once(some: ServerHarness)
         assert set(answered) == {200} and some.service.folds.loads == 1
         following = client.get("/api/sessions/fix-login/messages", params={"limit": 1, "cursor": first["next"]}).json()
         assert following["items"] and following["items"] != first["items"] and some.service.folds.loads == 1
-        some.rl.send("fix-login", "yes")
+        some.rl.runs.send("fix-login", "yes")
         assert client.get("/api/sessions/fix-login/messages?limit=1").status_code == 200
         assert some.service.folds.loads == 2, "a step later it is another state"
 
 
-def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(some: ServerHarness) -> None:
+def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(
+    some: ServerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, go = threading.Event(), threading.Event()
     folds = Folds(some.rl)
-    load = some.rl.load
+    load = some.rl.history.load
 
-    class Slow:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(some.rl, name)
+    def slow(ref: str) -> Any:
+        begun.set()
+        assert go.wait(10)
+        return load(ref)
 
-        def load(self, ref: str) -> Any:
-            begun.set()
-            assert go.wait(10)
-            return load(ref)
-
-    folds._rl = Slow()  # type: ignore[assignment]
+    monkeypatch.setattr(some.rl.history, "load", slow)
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(folds.load, "changelog") for _ in range(4)]
         assert begun.wait(10)

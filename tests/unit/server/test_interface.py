@@ -32,7 +32,7 @@ def test_the_list_is_that_of_the_command_line(harness: ServerHarness, client: Te
     assert " ".join(listed["items"][0]) == SESSION_KEYS
     described = harness.app.openapi()["components"]["schemas"]["SessionDocument"]
     assert " ".join(described["properties"]) == " ".join(described["required"]) == SESSION_KEYS
-    shown = json.loads(json.dumps(session_document(harness.rl.get("fix-login")), default=str))
+    shown = json.loads(json.dumps(session_document(harness.rl.sessions.get("fix-login")), default=str))
     assert client.get("/api/sessions/fix-login").json() == shown
     assert sum(listed["counts"].values()) == 4
 
@@ -76,7 +76,7 @@ def test_pages_by_cursor_hold_everything_once(harness: ServerHarness, client: Te
         cursor = page["next"]
         if cursor is None:
             break
-    assert steps == list(range(1, harness.rl.get("fix-login").seq + 1))
+    assert steps == list(range(1, harness.rl.sessions.get("fix-login").seq + 1))
 
 
 def test_a_page_has_a_bounded_size_and_a_cursor_of_ours(client: TestClient) -> None:
@@ -138,12 +138,12 @@ def test_an_etag_spares_the_answer(client: TestClient) -> None:
 def test_everything_one_can_look_at_is_there(harness: ServerHarness, client: TestClient) -> None:
     base = "/api/sessions/fix-login"
     assert [one["seq"] for one in client.get(f"{base}/checkpoints").json()["items"]] == [
-        one.seq for one in harness.rl.checkpoints("fix-login")
+        one.seq for one in harness.rl.history.checkpoints("fix-login")
     ]
-    assert client.get(f"{base}/messages").json()["items"] == harness.rl.load("fix-login").messages
+    assert client.get(f"{base}/messages").json()["items"] == harness.rl.history.load("fix-login").messages
     assert [one["name"] for one in client.get(f"{base}/calls").json()["items"]] == ["send_mail"]
     plan = client.get(f"{base}/can-resume").json()
-    assert plan["plan"] == harness.rl.can_resume("fix-login").plan and plan["effects_since"] == [] and plan["ok"]
+    assert plan["plan"] == harness.rl.runs.plan("fix-login").plan and plan["effects_since"] == [] and plan["ok"]
     old = client.get("/api/checkpoints/fix-login@2/can-resume").json()
     assert old["forks"] and [one["name"] for one in old["effects_since"]] == ["send_mail"]
     hits = client.get(f"{base}/search", params={"q": "LOCK test", "limit": 1}).json()
@@ -151,7 +151,7 @@ def test_everything_one_can_look_at_is_there(harness: ServerHarness, client: Tes
     assert client.get(f"{base}/files").json() == {"files": None}
     assert client.get(f"{base}/operations").json()["items"] == []
     head = client.get("/api/checkpoints/fix-login").json()
-    assert head["seq"] == harness.rl.get("fix-login").head
+    assert head["seq"] == harness.rl.sessions.get("fix-login").head
     assert client.get("/api/checkpoints/fix-login@tests-red").json()["label"] == "tests-red"
     assert len(client.get("/api/checkpoints").json()["items"]) == 4
     assert client.get("/api/attention").json()["counts"] == {"waiting": 1, "failed": 1, "terminated": 1}
@@ -195,7 +195,7 @@ def test_plans_name_open_calls_and_a_rewind_lets_them_run_again_under_a_new_key(
     assert f"it gets the result that was recorded at @{first.result_seq}" in dialog
     refused = client.post(f"{at}/rewind", json={"scope": "conversation", "again": ["c1"]})
     assert refused.status_code == 404
-    assert harness.rl.get("mail").status == "completed"
+    assert harness.rl.sessions.get("mail").status == "completed"
     assert client.post(f"{at}/rewind", json={"scope": "conversation", "again": ["c9"]}).status_code == 200
     (open_call,) = client.get("/api/sessions/mail/can-resume").json()["calls"]
     assert (open_call["action"], open_call["key"]) == ("run", f"{first.key}/2")
@@ -211,11 +211,11 @@ def test_a_fork_a_rewind_and_its_undo(harness: ServerHarness, client: TestClient
     assert [(one["session"]["name"], one["depth"]) for one in family] == [("fix-login", 0), ("other", 1)]
     asked: Any = {}
     assert Answer(client.post("/api/sessions/fix-login@3/rewind", json=asked)).code == "RL-1004"
-    head = harness.rl.get("fix-login").head
+    head = harness.rl.sessions.get("fix-login").head
     back = client.post("/api/sessions/fix-login@3/rewind", json={"scope": "conversation"})
-    assert back.status_code == 200 and harness.rl.get("fix-login").head == 3
+    assert back.status_code == 200 and harness.rl.sessions.get("fix-login").head == 3
     undone = client.post("/api/sessions/fix-login/undo", json={})
-    assert undone.json()["head"] == head == harness.rl.get("fix-login").head
+    assert undone.json()["head"] == head == harness.rl.sessions.get("fix-login").head
     assert Answer(client.delete("/api/sessions/fix-login")).code == "RL-4007"
     assert client.delete("/api/sessions/fix-login", params={"with_forks": True}).json()["names"] == [
         "fix-login",
@@ -226,18 +226,18 @@ def test_a_fork_a_rewind_and_its_undo(harness: ServerHarness, client: TestClient
 
 def test_an_answer_a_settlement_a_label_and_an_archive(harness: ServerHarness, client: TestClient) -> None:
     sent = client.post("/api/sessions/fix-login/send", json={"text": "yes"}).json()
-    assert sent["checkpoint"]["kind"] == "mark" and harness.rl.get("fix-login").status == "queued"
+    assert sent["checkpoint"]["kind"] == "mark" and harness.rl.sessions.get("fix-login").status == "queued"
     with pytest.raises(SystemExit), harness.rl.session("doubt") as s:
         s.append(call("c9", "send_mail"))
         raise_in_tool(s)
     asked = {"call": "c9", "result": "it was sent"}
     assert client.post("/api/sessions/doubt/settle", json=asked).status_code == 200
-    assert harness.rl.load("doubt").calls[0].result == "it was sent"
+    assert harness.rl.history.load("doubt").calls[0].result == "it was sent"
     labelled = client.post("/api/checkpoints/changelog/label", json={"label": "shipped"})
     assert labelled.status_code == 200 and client.get("/api/checkpoints/changelog@shipped").status_code == 200
     forgotten = client.delete("/api/checkpoints/changelog@shipped").json()
     assert forgotten["labels"] == 1 and Answer(client.get("/api/checkpoints/changelog@shipped")).status == 404
-    assert harness.rl.verify("changelog").ok  # the step stays
+    assert harness.rl.history.verify("changelog").ok  # the step stays
     assert client.post("/api/sessions/changelog/archive", json={}).status_code == 200
     assert Answer(client.post("/api/sessions/changelog/resume", json={"prompt": "x"})).code == "RL-4003"
 
@@ -272,7 +272,7 @@ def test_a_session_is_put_in_line_for_a_worker(harness: ServerHarness, client: T
     assert status == 201 and made["pid"] is None and made["session"]["status"] == "queued", made
     assert [one["name"] for one in client.get("/api/queues").json()["items"]] == ["nightly"]
     assert client.post("/api/sessions/queued/stop", json={}).status_code == 200
-    assert harness.rl.get("queued").status == "terminated"
+    assert harness.rl.sessions.get("queued").status == "terminated"
     again = client.post("/api/sessions/queued/resume", json={"queue": "nightly"})
     assert again.status_code == 201 and again.json()["session"]["status"] == "queued"
     assert client.get("/api/workers").json()["items"] == []
@@ -306,9 +306,9 @@ def test_files_are_previewed_restored_and_put_forward_again(
 
 def test_a_sweep_is_shown_before_it_is_done(harness: ServerHarness, client: TestClient) -> None:
     shown = client.get("/api/sweep", params={"days": 0}).json()
-    assert shown["names"] == ["changelog"] and shown["dry_run"] and harness.rl.find("changelog") is not None
+    assert shown["names"] == ["changelog"] and shown["dry_run"] and harness.rl.sessions.find("changelog") is not None
     done = client.post("/api/sweep", json={"days": 0}).json()
-    assert done["names"] == ["changelog"] and harness.rl.find("changelog") is None
+    assert done["names"] == ["changelog"] and harness.rl.sessions.find("changelog") is None
 
 
 def test_a_damaged_session_is_a_problem_and_no_fault(harness: ServerHarness, client: TestClient) -> None:

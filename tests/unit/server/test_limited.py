@@ -21,10 +21,10 @@ def test_the_plan_names_the_limit_that_another_session_met(harness: ServerHarnes
     """W-A8."""
     now_us = SystemClock().now_us()
     slow = agent(harness, "cc-slow", 2, status="terminated", updated_us=1)
-    assert not [one for one in harness.rl.can_resume(slow).reasons if one.code == "usage_limit"]
+    assert not [one for one in harness.rl.runs.plan(slow).reasons if one.code == "usage_limit"]
     failure = Failure(kind="usage_limit", fields={"provider": "anthropic"})
     agent(harness, "cc-met", 1, status="queued", wake_us=now_us + HOUR_US, failure=failure, updated_us=1)
-    reason = next(one for one in harness.rl.can_resume(slow).reasons if one.code == "usage_limit")
+    reason = next(one for one in harness.rl.runs.plan(slow).reasons if one.code == "usage_limit")
     assert not reason.blocks and "is queued until" in reason.text and reason.cure == "relight resume cc-slow --now"
     asked = harness.client().get(f"/sessions/{slow}/do/resume").text
     assert "is queued until" in asked and 'name="now"' in asked

@@ -169,10 +169,10 @@ def test_a_request_that_breaks_off_is_not_acted_on(some: ServerHarness) -> None:
 
         await some.app(scope, receive, send)
 
-    before = list(some.rl.sessions())
+    before = list(some.rl.sessions.list())
     for parts in ((), ({"type": "http.request", "body": b"{}", "more_body": True},)):
         asyncio.run(ask(*parts))
-    assert list(some.rl.sessions()) == before and sent == []
+    assert list(some.rl.sessions.list()) == before and sent == []
     assert some.service.state.rows("SELECT * FROM actions") == []
 
 
@@ -246,11 +246,11 @@ ZEROES: tuple[tuple[str, dict[str, Any]], ...] = (
 def test_a_zero_byte_that_no_process_could_be_given_is_refused_before_anything_is_made(
     some: ServerHarness, tmp_path: Path
 ) -> None:
-    client, before = some.client(), list(some.rl.sessions())
+    client, before = some.client(), list(some.rl.sessions.list())
     for path, body in ZEROES:
         where = {"directory": str(tmp_path)} if not path else {}
         assert Answer(client.post(f"/api/sessions{path}", json=body | where)).status == 400, (path, body)
-        assert list(some.rl.sessions()) == before
+        assert list(some.rl.sessions.list()) == before
 
 
 def test_a_store_that_is_broken_is_unhealthy_and_strangers_learn_no_more(harness: ServerHarness) -> None:

@@ -16,17 +16,17 @@ def test_a_server_removes_nothing_until_somebody_sets_a_policy(tmp_path: Path) -
     harness = ServerHarness(tmp_path / "p.db", sweep=True)
     fill(harness.rl)
     housekeeping, client = Housekeeping(harness.service), harness.client()
-    session = harness.rl.get("changelog").id
+    session = harness.rl.sessions.get("changelog").id
     housekeeping._sweep()
     assert client.get("/api/retention").json()["retention"] is None
-    assert harness.rl.last_sweep_us() is None and harness.rl.find("changelog") is not None
+    assert harness.rl.admin.last_sweep_us() is None and harness.rl.sessions.find("changelog") is not None
     assert client.post("/api/retention", json={"retention": "a week"}).status_code == 400
     assert harness.client("operate").post("/api/retention", json={"retention": "7d"}).status_code == 403
     set_ = client.post("/api/retention", json={"retention": "0d"}).json()
     assert (set_["retention"], set_["set_by"]) == ("0d", "admin over HTTP")
-    assert harness.rl.find("changelog") is not None, "setting it removes nothing"
+    assert harness.rl.sessions.find("changelog") is not None, "setting it removes nothing"
     housekeeping._sweep()
-    assert harness.rl.find("changelog") is None and harness.rl.find("fix-login") is not None
+    assert harness.rl.sessions.find("changelog") is None and harness.rl.sessions.find("fix-login") is not None
     entries = [one for one in client.get("/api/actions").json()["items"] if one["verb"] == "sweep"]
     assert [(one["session"], one["name"], one["scope"]) for one in entries] == [(session, "changelog", "policy")]
     assert "retention policy" in entries[0]["why"] and entries[0]["who"].startswith("serve on")
@@ -40,10 +40,10 @@ def test_a_server_removes_nothing_until_somebody_sets_a_policy(tmp_path: Path) -
 
 def test_what_other_processes_removed_answers_410_and_policies_are_in_the_log(some: ServerHarness) -> None:
     client = some.client()
-    asked, swept = some.rl.get("port-to-uv").id, some.rl.get("changelog").id
-    some.rl.drop("port-to-uv")  # as `relight rm` does
-    some.rl.set_retention(0.0)
-    assert some.rl.sweep_if_due(by="worker w1") is not None
+    asked, swept = some.rl.sessions.get("port-to-uv").id, some.rl.sessions.get("changelog").id
+    some.rl.sessions.remove("port-to-uv")  # as `relight rm` does
+    some.rl.admin.set_retention(0.0)
+    assert some.rl.admin.sweep_if_due(by="worker w1") is not None
     assert [client.get(f"/api/sessions/{one}").status_code for one in (asked, swept)] == [410, 410]
     assert client.get(f"/api/checkpoints/{asked}@1").status_code == 410
     housekeeping = Housekeeping(some.service)
@@ -60,12 +60,12 @@ def test_what_other_processes_removed_answers_410_and_policies_are_in_the_log(so
 def test_a_server_sweeps_once_a_day(tmp_path: Path) -> None:
     clock = ManualClock(now_us=SystemClock().now_us())
     harness = ServerHarness(tmp_path / "p.db", clock=clock, sweep=True)
-    harness.rl.set_retention(7.0)
+    harness.rl.admin.set_retention(7.0)
     housekeeping = Housekeeping(harness.service)
     housekeeping._sweep()
-    first = harness.rl.last_sweep_us()
+    first = harness.rl.admin.last_sweep_us()
     housekeeping._sweep()
-    assert harness.rl.last_sweep_us() == first is not None
+    assert harness.rl.admin.last_sweep_us() == first is not None
     harness.close()
 
 
@@ -75,7 +75,7 @@ def test_the_operations_page_says_the_policy_and_offers_to_change_it(some: Serve
     assert "no policy: nothing is removed automatically" in page and "/operations/do/retention" in page
     asked = client.get("/operations/do/retention").text
     assert "/api/retention" in asked and "relight sweep --set 7d" in asked
-    some.rl.set_retention(14.0, by="ada")
+    some.rl.admin.set_retention(14.0, by="ada")
     assert (
         "finished sessions are removed 14d after their end, once a day (set by ada)" in client.get("/operations").text
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import relight
+from relight.values.options import RunOptions
 from tests.support.figures import Figure
 from tests.support.server_process import Place, Server, reaches
 from tests.support.shell import Shell, environment, eventually
@@ -67,7 +68,7 @@ def test_of_several_who_resume_at_once_one_does_and_the_others_are_told_who(shar
     assert len(refused) == 2 and {one["status"] for one in refused} == {409}, answers
     (pid,) = [begun["pid"] for status, begun in answers if status == 201]
     with relight.open(location.shell.store) as rl:
-        attempts = [one.started for one in rl.steps("wanted") if one.started and one.started["number"] == 2]
+        attempts = [one.started for one in rl.history.events("wanted") if one.started and one.started["number"] == 2]
         assert attempts[0]["owner"].startswith(f"pid {pid} "), "then its program takes over, within the same attempt"
     location.may_end("wanted")
     assert reaches(server, "wanted", "completed")["attempt"] == 2
@@ -97,17 +98,17 @@ def test_a_failed_start_leaves_everything_as_it_was_and_says_why(location: Place
     server = location.serve(RELIGHT_FAULT="resume.planned:1:kill")
     with relight.open(location.shell.store) as rl:
         words = [sys.executable, "agent.py"]
-        made = rl.launch(words, directory=str(location.shell.directory), agent="python", name="job")
-        rl.send(made.id, "first")
-        rl.send(made.id, "second")
-        before = rl.get(made.id)
+        made = rl.runs.create(words, RunOptions(directory=str(location.shell.directory), agent="python", name="job"))
+        rl.runs.send(made.id, "first")
+        rl.runs.send(made.id, "second")
+        before = rl.sessions.get(made.id)
         for ref in ("job", "job@1"):
             status, problem = server.call("POST", f"/api/sessions/{ref}/resume", {})
             assert status == 409 and problem["code"] == "RL-3001" and problem["hints"], problem
         status, problem = location.begin(server, "other")
         assert status == 409 and problem["code"] == "RL-3001"
-        assert [one.id for one in rl.sessions()] == [made.id]  # no fork, no new session
-        after = rl.get(made.id)
+        assert [one.id for one in rl.sessions.list()] == [made.id]  # no fork, no new session
+        after = rl.sessions.get(made.id)
         assert (after.status, after.seq, after.attempt) == (before.status, before.seq, before.attempt)
     os.rename(location.shell.directory, location.shell.directory.with_name("away"))
     status, problem = server.call("POST", "/api/sessions/job/resume", {"prompt": "go"})

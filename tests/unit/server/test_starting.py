@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from relight.cli.app.group import run
+from relight.values.options import RunOptions
 from tests.support.server_harness import Answer, ServerHarness
 
 
@@ -35,9 +36,9 @@ def damaged(harness: ServerHarness, tmp_path: Path) -> Path:
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nexit 0\n")
     program.chmod(0o755)
-    made = harness.rl.launch([str(program)], directory=str(tmp_path), agent="sh", name="job")
-    harness.rl.send(made.id, "first")
-    harness.rl.send(made.id, "second")
+    made = harness.rl.runs.create([str(program)], RunOptions(directory=str(tmp_path), agent="sh", name="job"))
+    harness.rl.runs.send(made.id, "first")
+    harness.rl.runs.send(made.id, "second")
     damage_newest(harness.store)
     return program
 
@@ -66,7 +67,7 @@ def test_damage_is_told_by_its_own_name_however_a_resume_is_asked_for(
 
 
 def test_a_place_in_line_that_is_refused_leaves_nothing_behind(harness: ServerHarness, tmp_path: Path) -> None:
-    harness.rl.launch(["true"], directory=str(tmp_path), agent="true", name="job")
+    harness.rl.runs.create(["true"], RunOptions(directory=str(tmp_path), agent="true", name="job"))
     with harness.rl.session("own") as s:
         s.append({"role": "user", "content": "one"})
         s.append({"role": "user", "content": "two"})
@@ -102,7 +103,7 @@ def test_a_dry_run_puts_nothing_in_line(
     harness: ServerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RELIGHT_STORE", str(harness.store))
-    harness.rl.launch(["true"], directory=str(tmp_path), agent="true", name="job")
+    harness.rl.runs.create(["true"], RunOptions(directory=str(tmp_path), agent="true", name="job"))
     before = logical(harness.store)
     assert run(["resume", "job", "--queue", "night", "--dry-run"]) == 0 and "job" in capsys.readouterr().out
     assert logical(harness.store) == before
@@ -110,7 +111,7 @@ def test_a_dry_run_puts_nothing_in_line(
 
 @pytest.mark.parametrize("flag", ["restore", "without_secrets", "from_last_good", "now", "retries"])
 def test_what_a_queue_would_forget_is_refused_instead(harness: ServerHarness, tmp_path: Path, flag: str) -> None:
-    harness.rl.launch(["true"], directory=str(tmp_path), agent="true", name="job")
+    harness.rl.runs.create(["true"], RunOptions(directory=str(tmp_path), agent="true", name="job"))
     before = logical(harness.store)
     refused = harness.client().post(
         "/api/sessions/job/resume", json={"queue": "night", flag: 1 if flag == "retries" else True}

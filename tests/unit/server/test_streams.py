@@ -123,7 +123,7 @@ def test_a_removed_session_ends_its_streams(served: tuple[ServerHarness, int]) -
     async def listen() -> None:
         async with Listener.open(port, "/api/sessions/gone/events?after=0", harness.tokens["read"]) as one:
             await one.take(3)
-            await asyncio.to_thread(harness.rl.drop, "gone")
+            await asyncio.to_thread(harness.rl.sessions.remove, "gone")
             (heard,) = await one.take(1)
             assert heard.event == "over" and heard.data == {"why": "removed"}
 

@@ -53,7 +53,7 @@ def test_the_metrics_count_what_happened(harness: ServerHarness) -> None:
     assert found['relight_sessions{status="waiting"}'] == 1 and found['relight_sessions{status="working"}'] == 0
     assert found['relight_failures_total{class="exception"}'] == 1
     steps = sum(value for name, value in found.items() if name.startswith("relight_steps_total"))
-    assert steps == sum(one.seq for one in harness.rl.sessions())
+    assert steps == sum(one.seq for one in harness.rl.sessions.list())
     assert found["relight_save_seconds_count"] == steps
     assert found['relight_attempts_total{rung="none"}'] == 4
     client.get("/api/sessions/fix-login")
@@ -127,7 +127,7 @@ def test_a_change_is_logged_with_its_session(some: ServerHarness) -> None:
         LOG.setLevel(level)
     said = [json.loads(line) for line in heard.getvalue().splitlines()]
     did = next(one for one in said if one["event"] == "did")
-    info = some.rl.get("fix-login")
+    info = some.rl.sessions.get("fix-login")
     assert (did["session"], did["seq"], did["verb"], did["who"]) == (info.id, info.seq, "send", "admin")
 
 
@@ -140,7 +140,7 @@ def test_requests_and_saves_are_traced_where_there_is_a_tracer(some: ServerHarne
     some.client().post("/api/sessions/fix-login/send", json={"text": "yes"})
     found = {one.name: one for one in spans.get_finished_spans()}
     save, request = found["relight save"], found["relight POST"]
-    assert save.attributes is not None and save.attributes["relight.session"] == some.rl.get("fix-login").id
+    assert save.attributes is not None and save.attributes["relight.session"] == some.rl.sessions.get("fix-login").id
     assert request.attributes is not None and request.attributes["http.route"] == "/api/sessions/{ref}/send"
     assert request.attributes["http.response.status_code"] == 200
     assert save.context is not None and request.context is not None
@@ -154,7 +154,7 @@ def test_what_a_resume_saved_is_counted_from_the_journal(harness: ServerHarness)
         s.append({"role": "assistant", "content": "two"}, {"input_tokens": 10, "output_tokens": 5})
     with harness.rl.session("job"):
         pass
-    first, second = resumes_of(harness.rl.tail("job"))
+    first, second = resumes_of(harness.rl.history.events("job"))
     assert (first.tokens_saved, first.verdict, first.rung) == (1050, "progressed", "library")
     assert (second.tokens_saved, second.verdict) == (15, "open"), "what was saved before is not saved again"
     stats = harness.client().get("/api/stats").json()

@@ -18,7 +18,6 @@ import relight.aio
 from relight.aio import AsyncRelight, AsyncSession
 from relight.errors import InDoubt, LeaseHeld, UsageError
 from relight.event_loop import STORE_THREADS
-from relight.values.info import SessionInfo
 from tests.support.calls import call
 from tests.support.figures import Figure
 
@@ -124,7 +123,7 @@ def test_a_cancelled_coroutine_ends_and_a_retry_pays_once(address: str) -> None:
         async with relight.aio.open(address) as rl:
             await begun_and_cancelled(rl, bank, bank.pay)
             assert (bank.cancelled, len(bank.transfers)) == (1, 0)
-            info = await rl.get("pay")
+            info = await rl.sessions.get("pay")
             assert (info.status, info.in_doubt) == ("terminated", 1)
             bank.go.set()
             assert await turn(rl, bank.pay) == "done: paid"
@@ -144,7 +143,7 @@ def test_a_tool_in_a_thread_keeps_the_lease_until_it_has_ended(address: str) -> 
                 await turn(rl, bank.pay_in_thread)
             bank.go.set()
             await until(lambda: _status(rl, "pay", "terminated"))
-            assert (await rl.get("pay")).in_doubt == 0, "its outcome was not recorded"
+            assert (await rl.sessions.get("pay")).in_doubt == 0, "its outcome was not recorded"
             assert await turn(rl, bank.pay_in_thread) == "done: paid"
 
     asyncio.run(main())
@@ -152,7 +151,7 @@ def test_a_tool_in_a_thread_keeps_the_lease_until_it_has_ended(address: str) -> 
 
 
 async def _status(rl: AsyncRelight, name: str, status: str) -> bool:
-    info = await rl.get(name)
+    info = await rl.sessions.get(name)
     return info.status == status and not info.evidence
 
 
@@ -169,12 +168,12 @@ def test_a_verdict_beside_a_running_tool_keeps_the_lease_too(verdict: str) -> No
                 task.cancel()
                 await asyncio.wait({task})
                 await getattr(s, verdict)("why")
-            info = await rl.get("pay")
+            info = await rl.sessions.get("pay")
             assert info.evidence, "the lease was given back while the tool ran"
             assert info.status == {"fail": "failed", "halt": "halted", "complete": "completed"}[verdict]
             bank.go.set()
             await until(lambda: _status(rl, "pay", info.status))
-            assert [one.result for one in (await rl.load("pay")).calls] == ["paid"]
+            assert [one.result for one in (await rl.history.load("pay")).calls] == ["paid"]
 
     asyncio.run(main())
     assert len(bank.transfers) == 1
@@ -257,8 +256,8 @@ def test_a_coroutine_that_ends_in_spite_of_its_cancellation_has_its_outcome_reco
             task.cancel()
             await asyncio.wait({task})
             assert task.cancelled(), "the loop went on after it was cancelled"
-            assert [one.result for one in (await rl.load("a")).calls] == ["done in spite of it"]
-            assert (await rl.get("a")).in_doubt == 0
+            assert [one.result for one in (await rl.history.load("a")).calls] == ["done in spite of it"]
+            assert (await rl.sessions.get("a")).in_doubt == 0
 
     asyncio.run(main())
 
@@ -293,7 +292,7 @@ def test_hanging_models_time_out_and_leave_nothing(tmp_path: Path, figure: Figur
             took = time.monotonic() - begun
             assert {type(end) for end in ends} == {TimeoutError}
             await no_task_left()
-            assert [info async for info in rl.sessions() if info.evidence] == [], "a lease is held"
+            assert [info async for info in rl.sessions.list() if info.evidence] == [], "a lease is held"
             return took
 
     took = asyncio.run(main())
@@ -328,7 +327,7 @@ def test_hanging_threads_keep_neither_a_store_call_nor_a_close_waiting(tmp_path:
             tasks = [asyncio.create_task(one(rl, number)) for number in range(count)]
             await until(lambda: len(begun) == count)
             async with asyncio.timeout(BOUND_SECONDS):
-                assert sum((await rl.counts()).values()) == count
+                assert sum((await rl.sessions.counts()).values()) == count
             for task in tasks:
                 task.cancel()
             async with asyncio.timeout(BOUND_SECONDS):
@@ -339,9 +338,9 @@ def test_hanging_threads_keep_neither_a_store_call_nor_a_close_waiting(tmp_path:
     go.set()
     wait_for(lambda: not [one for one in threading.enumerate() if one.name == "relight-call"])
     with relight.open(tmp_path / "relight.db") as rl:
-        infos = list(rl.sessions())
+        infos = list(rl.sessions.list())
         assert [info.name for info in infos if info.evidence or info.in_doubt] == []
-        assert {one.result for info in infos for one in rl.load(info.id).calls} == {"ended"}
+        assert {one.result for info in infos for one in rl.history.load(info.id).calls} == {"ended"}
 
 
 def test_an_opening_that_is_cancelled_holds_nothing(tmp_path: Path) -> None:
@@ -354,7 +353,7 @@ def test_an_opening_that_is_cancelled_holds_nothing(tmp_path: Path) -> None:
                 await asyncio.wait({task})
                 if not task.cancelled():
                     await task.result().close()
-                found = await rl.find("a")
+                found = await rl.sessions.find("a")
                 assert found is None or not found.evidence, "the lease of a session that nobody has"
             await no_task_left()
 
@@ -375,7 +374,7 @@ def test_a_failing_sibling_in_a_task_group_cancels_the_tool() -> None:
                     group.create_task(turn(rl, bank.pay))
                     group.create_task(fail())
             assert bank.cancelled == 1
-            info = await rl.get("pay")
+            info = await rl.sessions.get("pay")
             assert (info.status, info.in_doubt, info.evidence) == ("terminated", 1, [])
 
     asyncio.run(main())
@@ -430,7 +429,7 @@ def test_a_process_that_ends_does_not_hang_on_its_tool(tmp_path: Path, how: str,
     ended = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False)
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
     with relight.open(path) as rl:
-        info = rl.get("a")
+        info = rl.sessions.get("a")
         assert (info.status, info.in_doubt) == ("terminated", in_doubt)
         with rl.session("a") as s:
             assert [one.in_doubt for one in s.pending_calls()] == [True] * in_doubt
@@ -452,8 +451,8 @@ def test_leaving_the_block_beside_a_thread_keeps_the_lease_until_its_tool_has_en
     bank.go.set()
     worker.join()
     with relight.open(tmp_path / "relight.db") as rl:
-        assert (rl.get("a").status, rl.get("a").evidence) == ("terminated", [])
-        assert [one.result for one in rl.load("a").calls] == ["paid"]
+        assert (rl.sessions.get("a").status, rl.sessions.get("a").evidence) == ("terminated", [])
+        assert [one.result for one in rl.history.load("a").calls] == ["paid"]
 
 
 def test_interrupting_a_tool_leaves_its_call_in_doubt_in_the_same_block() -> None:
@@ -517,7 +516,7 @@ def test_following_stops_with_its_caller() -> None:
             seen: list[str] = []
 
             async def follow() -> None:
-                async for event in rl.tail("a", follow=True):
+                async for event in rl.history.events("a", follow=True):
                     seen.append(event.kind)
 
             task = asyncio.create_task(follow())
@@ -525,16 +524,13 @@ def test_following_stops_with_its_caller() -> None:
             task.cancel()
             await asyncio.wait({task})
             assert task.cancelled()
-            assert [event.kind async for event in rl.tail("a")] == seen
+            assert [event.kind async for event in rl.history.events("a")] == seen
 
     asyncio.run(main())
 
 
 async def what_types_say(rl: AsyncRelight, s: AsyncSession) -> None:
     """Checked by mypy alone."""
-    assert_type(await rl.get("a"), SessionInfo)
     assert_type(await rl.session("a", lease_seconds=3.0), AsyncSession)
     assert_type(await s.append({}), relight.Checkpoint)
     assert_type(s.messages, list[dict[str, Any]])
-    async for info in rl.sessions():
-        assert_type(info, SessionInfo)

@@ -18,24 +18,24 @@ def test_words_are_refused_where_calls_wait_to_be_settled(world: Simulation) -> 
     """W-A2, at every door: the library refuses."""
     rl = world.start()
     session = in_doubt(rl)
-    before = rl.get(session).seq
+    before = rl.sessions.get(session).seq
     with pytest.raises(Conflict, match="about 1 calls whose outcome is unknown"):
-        rl.send(session, "yes it went out")
-    assert (rl.get(session).seq, rl.get(session).status) == (before, "waiting")
-    rl.settle(session, "c1", retry=True)
-    assert rl.get(session).status == "queued"
-    rl.send(session, "go on")
+        rl.runs.send(session, "yes it went out")
+    assert (rl.sessions.get(session).seq, rl.sessions.get(session).status) == (before, "waiting")
+    rl.runs.settle(session, "c1", retry=True)
+    assert rl.sessions.get(session).status == "queued"
+    rl.runs.send(session, "go on")
 
 
 def test_words_are_refused_where_a_framework_reads_nothing_but_its_own(world: Simulation) -> None:
     """W-A3."""
     rl = world.start()
     session = interrupted(rl)
-    info = rl.get(session)
+    info = rl.sessions.get(session)
     assert info.attention is not None and "Command(resume=...)" in info.attention.cure
     with pytest.raises(Conflict, match="langgraph stores its own conversation"):
-        rl.send(session, "no")
-    assert rl.get(session).seq == info.seq
+        rl.runs.send(session, "no")
+    assert rl.sessions.get(session).seq == info.seq
 
 
 def test_who_answers_what() -> None:
@@ -52,7 +52,7 @@ def test_the_command_that_is_offered_for_a_call_in_doubt_works_as_printed(tmp_pa
     shell = Shell(tmp_path / "p.db", tmp_path)
     with relight.open(shell.store) as rl:
         session = in_doubt(rl)
-        info = rl.get(session)
+        info = rl.sessions.get(session)
     assert info.attention is not None
     ran = shell.run(*info.attention.cure.split()[1:])
     assert ran.returncode == 0 and '{"to": "ada"}' in ran.stdout

@@ -32,19 +32,19 @@ def test_an_answer_is_for_one_asking_and_the_same_text_later_is_a_new_question(w
     heard = []
     for number in range(3):
         assert ask(world) is None
-        world.start().send("w", f"answer {number}")
+        world.start().runs.send("w", f"answer {number}")
         heard.append(ask(world))
     assert heard == ["answer 0", "answer 1", "answer 2"]
 
 
 def test_in_one_life_the_second_asking_is_a_new_question_too(world: Simulation) -> None:
     assert ask(world) is None
-    world.start().send("w", "yes")
+    world.start().runs.send("w", "yes")
     with world.restart().session("w") as s:
         assert s.ask("continue?") == "yes"
         with pytest.raises(Waiting):
             s.ask("continue?")
-    info = world.start().get("w")
+    info = world.start().sessions.get("w")
     assert (info.status, info.question) == ("waiting", "continue?")
 
 
@@ -52,7 +52,7 @@ def test_dying_between_answer_and_next_step_neither_asks_again_nor_loses_it_and_
     world: Simulation,
 ) -> None:
     assert ask(world) is None
-    world.start().send("w", "yes")
+    world.start().runs.send("w", "yes")
     for _ in range(3):
         assert world.restart().session("w").ask("continue?") == "yes"  # and dies before it commits anything
     s = world.restart().session("w")
@@ -64,7 +64,7 @@ def test_dying_between_answer_and_next_step_neither_asks_again_nor_loses_it_and_
 
 def test_a_key_makes_all_askings_under_it_one(world: Simulation) -> None:
     assert ask(world, key="k") is None
-    world.start().send("w", "yes")
+    world.start().runs.send("w", "yes")
     assert [ask(world, key="k"), ask(world, "in other words?", key="k")] == ["yes", "yes"]
     with world.restart().session("w") as s:
         s.replace([{"role": "user", "content": "a summary"}])
@@ -74,7 +74,7 @@ def test_a_key_makes_all_askings_under_it_one(world: Simulation) -> None:
 
 def test_an_answer_that_nobody_asked_for_again_lapses_with_the_users_next_words(world: Simulation) -> None:
     assert ask(world, "pay?") is None
-    world.start().send("w", "yes")
+    world.start().runs.send("w", "yes")
     with world.restart().session("w") as s:
         s.append({"role": "user", "content": "Something else now"})
     assert ask(world, "pay?") is None
@@ -83,27 +83,27 @@ def test_an_answer_that_nobody_asked_for_again_lapses_with_the_users_next_words(
 def test_only_a_choice_is_an_answer_at_the_door(world: Simulation) -> None:
     assert ask(world, choices=["yes", "no"]) is None
     rl = world.start()
-    before = rl.get("w")
+    before = rl.sessions.get("w")
     assert before.asking is not None
     assert before.asking.choices == ["yes", "no"]
     for wrong in ("maybe", "", "Yes"):
         with pytest.raises(UsageError):
-            rl.send("w", wrong)
-    assert rl.get("w").seq == before.seq
-    rl.send("w", "no")
+            rl.runs.send("w", wrong)
+    assert rl.sessions.get("w").seq == before.seq
+    rl.runs.send("w", "no")
     assert ask(world, choices=["yes", "no"]) == "no"
 
 
 def test_the_default_is_the_answer_once_the_time_is_over_and_asking_again_gives_no_more_time(world: Simulation) -> None:
     assert ask(world, timeout=60, default="go on") is None
-    wakes = world.start().get("w").wake_at
+    wakes = world.start().sessions.get("w").wake_at
     world.time.advance(59)
     assert ask(world, timeout=60, default="go on") is None
-    assert world.start().get("w").wake_at == wakes
+    assert world.start().sessions.get("w").wake_at == wakes
     world.time.advance(2)
     assert ask(world, timeout=60, default="go on") == "go on"
     assert ask(world, timeout=60, default="go on") is None, "the next asking has a time of its own"
-    world.start().send("w", "wait")
+    world.start().runs.send("w", "wait")
     world.time.advance(100)
     assert ask(world, timeout=60, default="go on") == "wait", "an answer counts before the default was used"
     assert ask(world, timeout=60) is None
@@ -137,7 +137,7 @@ def test_what_010_filed_by_its_text_is_found_once(world: Simulation) -> None:
     with world.start().session("w") as s:
         change = StatusChange(status="waiting", reason="asks", question="continue?")
         writer_of(s).record("status", Changes(status=change), release=True)
-    world.start().send("w", "yes")
+    world.start().runs.send("w", "yes")
     assert [ask(world), ask(world)] == ["yes", None]
 
 
@@ -170,14 +170,14 @@ def test_a_call_waits_for_a_person_before_it_begins_and_runs_once_when_allowed(w
     bank = Bank()
     for _ in range(2):
         assert bank.run(world) is None
-        info = world.start().get("bank")
+        info = world.start().sessions.get("bank")
         assert (info.status, info.in_doubt, bank.paid) == ("waiting", 0, [])
         assert (info.question or "").startswith('approve pay: {"to": "ada"} [c1 ')
         assert info.attention is not None
         assert info.attention.cure == "relight approve bank"
     with pytest.raises(Conflict, match="approve or deny"):
-        world.start().send("bank", "yes")
-    world.start().decide("bank", allow=True)
+        world.start().runs.send("bank", "yes")
+    world.start().runs.approve("bank")
     assert bank.run(world) == "paid ada"
     assert bank.run(world) == "paid ada"
     assert bank.paid == ["ada"]
@@ -186,26 +186,26 @@ def test_a_call_waits_for_a_person_before_it_begins_and_runs_once_when_allowed(w
 def test_a_denial_is_an_error_for_the_model_with_its_reason(world: Simulation) -> None:
     bank = Bank()
     bank.run(world)
-    world.start().decide("bank", allow=False, reason="not on a Friday")
+    world.start().runs.deny("bank", reason="not on a Friday")
     assert "not on a Friday" in bank.run(world)
-    call = world.start().load("bank").calls[0]
+    call = world.start().history.load("bank").calls[0]
     assert (call.success, call.effect, bank.paid) == (False, None, [])
 
 
 def test_a_decision_is_for_one_call_with_exactly_its_arguments_and_used_with_the_intent(world: Simulation) -> None:
     bank = Bank()
     bank.run(world)
-    first = world.start().get("bank").seq
-    world.start().decide("bank", allow=True)
+    first = world.start().sessions.get("bank").seq
+    world.start().runs.approve("bank")
     rl = world.restart()
-    rl.rewind(f"bank@{first - 3}")  # before the reply that asks
+    rl.history.rewind(f"bank@{first - 3}")  # before the reply that asks
     with pytest.raises(Waiting), rl.session("bank") as s:
         s.run(Scripted(asks(1, "pay", '{"to": "eve"}')), tools=bank.tools)
-    assert (rl.get("bank").status, bank.paid) == ("waiting", [])
+    assert (rl.sessions.get("bank").status, bank.paid) == ("waiting", [])
     with pytest.raises(Waiting), world.start().session("again") as s:
         s.append(asks(1, "pay", '{"to": "ada"}'))
         s.run_tool(s.pending_calls()[0], bank.tools)
-    world.start().decide("again", allow=True)
+    world.start().runs.approve("again")
     with world.restart().session("again") as s:
         s.run_tool(s.pending_calls()[0], bank.tools)
         assert not s._recorder.fold.answered
@@ -229,8 +229,8 @@ def test_a_question_of_a_program_that_begins_like_an_approval_is_a_question(worl
     assert ask(world, "approve the release?") is None
     rl = world.start()
     with pytest.raises(Conflict):
-        rl.decide("w", allow=True)
-    rl.send("w", "yes")
+        rl.runs.approve("w")
+    rl.runs.send("w", "yes")
     assert ask(world, "approve the release?") == "yes"
 
 
@@ -244,7 +244,7 @@ def test_ask_inside_a_tool_tells_its_author_and_leaves_no_doubt(world: Simulatio
 
     with pytest.raises(UsageError, match=r"approve=True"), s:
         s.run(Scripted(asks(1), "never"), tools={"t": tool}, prompt="go")
-    info = world.restart().get("a")
+    info = world.restart().sessions.get("a")
     assert (info.status, info.in_doubt) == ("failed", 0)
     with world.restart().session("a") as s:
         assert s.run(Scripted("done"), tools={"t": tool}, prompt="go") == "done"
@@ -276,11 +276,11 @@ def test_the_awaited_form_asks_approves_and_says_prompts_alike(tmp_path: Path) -
 
     with relight.open(f"sqlite:///{tmp_path}/a.db") as rl:
         asyncio.run(live("one"))
-        rl.send("a", "yes")
+        rl.runs.send("a", "yes")
         for number, prompt in enumerate(["one", "two"], start=1):
             asyncio.run(live(prompt))
-            assert (rl.get("a").status, len(paid)) == ("waiting", number - 1)
-            rl.decide("a", allow=True)
+            assert (rl.sessions.get("a").status, len(paid)) == ("waiting", number - 1)
+            rl.runs.approve("a")
             for _ in range(2):
                 asyncio.run(live(prompt))
-            assert (rl.get("a").status, len(paid)) == ("completed", number)
+            assert (rl.sessions.get("a").status, len(paid)) == ("completed", number)

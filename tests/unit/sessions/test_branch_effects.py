@@ -33,7 +33,7 @@ def tool_of(bench: Bench, effect: str, name: str = "t") -> Any:
 
 def asked_seq(rl: Relight, name: str = "a") -> int:
     """The step that asks for the first call."""
-    return rl.load(name).calls[0].asked_seq
+    return rl.history.load(name).calls[0].asked_seq
 
 
 def run_pending(s: Session, *tools: Any) -> None:
@@ -76,9 +76,9 @@ def test_a_call_that_ended_on_a_branch_that_was_left_is_carried_over(
     bench = Bench()
     tool = tool_of(bench, effect)
     rl = finished(world, bench, tool)
-    ended = rl.load("a").calls[0].result_seq
-    rl.rewind(f"a@{asked_seq(rl) + steps_back}")
-    assert rl.get("a").in_doubt == 0
+    ended = rl.history.load("a").calls[0].result_seq
+    rl.history.rewind(f"a@{asked_seq(rl) + steps_back}")
+    assert rl.sessions.get("a").in_doubt == 0
     with rl.session("a") as s:
         (call,) = s.pending_calls()
         assert not call.in_doubt
@@ -88,7 +88,7 @@ def test_a_call_that_ended_on_a_branch_that_was_left_is_carried_over(
             assert (ran.carried_from, ran.effect) == (f"{s.id}@{ended}", effect)
     assert len(bench.ran) == (1 if effect in AT_MAX_ONCE else 2)
     assert len(set(bench.keys)) == 1
-    (seen,) = world.restart().load("a").calls
+    (seen,) = world.restart().history.load("a").calls
     assert (seen.result, seen.effect, seen.success) == ("t done", effect, True)
 
 
@@ -97,9 +97,9 @@ def test_a_call_begun_on_a_branch_that_was_left_is_in_doubt_here_too(world: Simu
     bench = Bench()
     tool = tool_of(bench, effect)
     rl = died(world, bench, tool)
-    rl.rewind(f"a@{asked_seq(rl)}")
-    assert rl.get("a").in_doubt == 1
-    (doubtful,) = rl.can_resume("a").in_doubt
+    rl.history.rewind(f"a@{asked_seq(rl)}")
+    assert rl.sessions.get("a").in_doubt == 1
+    (doubtful,) = rl.runs.plan("a").in_doubt
     assert (doubtful.id, doubtful.effect) == ("c1", effect)
     with rl.session("a") as s:
         (call,) = s.pending_calls()
@@ -108,14 +108,14 @@ def test_a_call_begun_on_a_branch_that_was_left_is_in_doubt_here_too(world: Simu
         assert s.messages[-1] == result("c1", OUTCOME_UNKNOWN if effect == "once" else "t done")
     assert bench.ran == (["t"] if effect == "once" else ["t", "t"])
     assert len(set(bench.keys)) == 1
-    assert world.restart().get("a").in_doubt == 0
+    assert world.restart().sessions.get("a").in_doubt == 0
 
 
 def test_a_probe_is_asked_about_a_call_that_began_on_a_branch_that_was_left(world: Simulation) -> None:
     bench = Bench()
     tool = bench.tool("t", "probe", probe=lambda: "it was there")
     rl = died(world, bench, tool)
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool)
         assert s.messages[-1] == result("c1", "it was there")
@@ -133,7 +133,7 @@ def test_a_loop_goes_on_after_a_rewind_with_what_was_paid_already(world: Simulat
     with rl.session("a") as s:
         s.run(model, tools=[tool], prompt="pay")
     for _ in range(3):
-        rl.rewind(f"a@{asked_seq(rl)}")
+        rl.history.rewind(f"a@{asked_seq(rl)}")
         with rl.session("a") as s:
             assert s.run(model, tools=[tool], prompt="pay") == "paid"
     assert bench.ran == ["pay"]
@@ -143,12 +143,12 @@ def test_a_loop_told_to_wait_waits_for_a_call_in_doubt_on_a_branch_that_was_left
     bench = Bench()
     tool = tool_of(bench, "once")
     rl = died(world, bench, tool)
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with pytest.raises(relight.Waiting), rl.session("a") as s:
         s.run(lambda _: {"role": "assistant", "content": "x"}, tools=[tool], in_doubt="wait")
-    assert rl.get("a").status == "waiting"
-    rl.settle("a", "c1", result="paid")
-    assert rl.get("a").status == "queued"
+    assert rl.sessions.get("a").status == "waiting"
+    rl.runs.settle("a", "c1", result="paid")
+    assert rl.sessions.get("a").status == "queued"
     assert bench.ran == ["t"]
 
 
@@ -156,7 +156,7 @@ def test_a_reply_that_comes_while_calls_are_open_records_what_is_known_of_them(w
     bench = Bench()
     tool = tool_of(bench, "once")
     rl = finished(world, bench, tool)
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         s.append({"role": "assistant", "content": "I go on"})
         assert s.messages[-2] == result("c1", "t done")
@@ -169,11 +169,11 @@ def test_a_call_that_was_told_to_be_unknown_can_be_settled_after_a_rewind(world:
     with rl.session("a") as s:
         run_pending(s, tool)
         s.append({"role": "assistant", "content": "hm"})
-    rl.rewind(f"a@{asked_seq(rl)}")
-    assert [call.id for call in rl.can_resume("a").in_doubt] == ["c1"]
-    rl.settle("a", "c1", result="it went through")
-    assert rl.load("a").messages[-1] == result("c1", "it went through")
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
+    assert [call.id for call in rl.runs.plan("a").in_doubt] == ["c1"]
+    rl.runs.settle("a", "c1", result="it went through")
+    assert rl.history.load("a").messages[-1] == result("c1", "it went through")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool)
         assert s.messages[-1] == result("c1", "it went through")
@@ -189,12 +189,12 @@ def test_a_call_that_nobody_started_runs_after_a_rewind(world: Simulation) -> No
         s.append(asks(("c1", "t"), ("c2", "nothing")))
         s.append({"role": "assistant", "content": "never mind"})
         assert s.messages[-2]["content"].endswith(NOT_RUN)
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool)
         assert s.messages[-2] == result("c1", "t done")
         assert s.messages[-1]["content"].startswith("[error] unknown tool")
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool, tool_of(bench, "once", "nothing"))
         assert s.messages[-1] == result("c2", "nothing done"), "what was refused before it began may begin"
@@ -208,7 +208,7 @@ def test_a_result_that_the_program_appended_itself_on_a_branch_that_was_left_cou
         s.append(user("go"))
         s.append(asks(("c1", "t")))
         s.append(result("c1", "by hand"))
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool_of(bench, "once"))
         assert s.messages[-1] == result("c1", "by hand")
@@ -223,11 +223,11 @@ def test_undo_and_redo_change_nothing_about_what_ran(world: Simulation) -> None:
         s.append(user("go"))
         s.append(asks(("c1", "t")))
         s.checkpoint("asked")
-    rl.rewind("a@asked")
+    rl.history.rewind("a@asked")
     with rl.session("a") as s:
         run_pending(s, tool)
-    for redo in (False, True, False, True):
-        rl.undo("a", redo=redo)
+    for move in (rl.history.undo, rl.history.redo) * 2:
+        move("a")
         with rl.session("a") as s:
             run_pending(s, tool)
             assert s.messages[-1] == result("c1", "t done")
@@ -241,8 +241,8 @@ def test_compaction_keeps_what_is_known_of_calls_and_keys_outside_of_the_view(wo
     with rl.session("b") as s:
         s.append(user("b"))
         s.once("k", lambda: bench.ran.append("k"))
-    rl.rewind(f"a@{asked_seq(rl)}")
-    rl.rewind("b@2")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind("b@2")
     for name in "ab":
         with rl.session(name) as s:
             s.replace([user("so far"), *s.messages[1:]])
@@ -264,7 +264,7 @@ def test_a_call_that_ran_after_a_compaction_is_known_before_it(world: Simulation
         s.append(asks(("c1", "t")))
         s.replace([user("so far"), asks(("c1", "t"))])
         run_pending(s, tool)
-    rl.rewind("a@3")
+    rl.history.rewind("a@3")
     with rl.session("a") as s:
         run_pending(s, tool)
         assert s.messages[-1] == result("c1", "t done")
@@ -287,11 +287,11 @@ def test_once_after_a_rewind_below_it_returns_what_was_recorded(world: Simulatio
         assert s.once("pay", pay) == "receipt"
         s.append(user("more"))
     for _ in range(2):
-        rl.rewind("a@2")
+        rl.history.rewind("a@2")
         with rl.session("a") as s:
             assert s.once("pay", pay) == "receipt"
     assert ran == [1]
-    outcomes = [one for event in rl.tail("a") for one in event.outcomes]
+    outcomes = [one for event in rl.history.events("a") for one in event.outcomes]
     assert [one["carried_from"] for one in outcomes] == [None, f"{s.id}@4", f"{s.id}@4"]
 
 
@@ -304,14 +304,14 @@ def test_once_begun_on_a_branch_that_was_left_is_in_doubt_until_it_is_settled(wo
     with pytest.raises(Died):
         s.once("pay", dies)
     rl = world.restart()
-    rl.rewind("a@2")
-    assert rl.get("a").in_doubt == 1
+    rl.history.rewind("a@2")
+    assert rl.sessions.get("a").in_doubt == 1
     with pytest.raises(InDoubt), rl.session("a") as s:
         s.once("pay", lambda: "again")
     with rl.session("a") as s:
         s.settle("pay", "receipt")
         assert s.once("pay", lambda: "again") == "receipt"
-    rl.rewind("a@2")
+    rl.history.rewind("a@2")
     with rl.session("a") as s:
         assert s.once("pay", lambda: "again") == "receipt"
 
@@ -325,7 +325,7 @@ def test_once_that_raised_on_a_branch_that_was_left_may_be_tried(world: Simulati
         s.append(user("go"))
         with pytest.raises(ValueError):
             s.once("pay", fails)
-    rl.rewind("a@3")  # where it had begun
+    rl.history.rewind("a@3")  # where it had begun
     with rl.session("a") as s:
         assert s.once("pay", lambda: "receipt") == "receipt"
 
@@ -339,15 +339,15 @@ def test_a_rewind_lets_a_call_run_again_under_a_new_key_where_it_is_told_to(worl
     tool = tool_of(bench, effect)
     rl = finished(world, bench, tool)
     for generation in (2, 3):
-        rl.rewind(f"a@{asked_seq(rl)}", again="c1")
-        assert rl.get("a").in_doubt == 0
+        rl.history.rewind(f"a@{asked_seq(rl)}", again="c1")
+        assert rl.sessions.get("a").in_doubt == 0
         with rl.session("a") as s:
             (call,) = s.pending_calls()
             assert (call.in_doubt, call.key) == (False, f"{bench.keys[0]}/{generation}")
             run_pending(s, tool)
         assert bench.keys[-1] == f"{bench.keys[0]}/{generation}"
         assert len(bench.ran) == generation
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool)
     assert len(bench.ran) == (3 if effect in AT_MAX_ONCE else 4)
@@ -358,12 +358,12 @@ def test_settling_with_retry_lets_what_ran_elsewhere_run_again_under_a_new_key(w
     bench = Bench()
     tool = tool_of(bench, "once")
     rl = finished(world, bench, tool)
-    rl.rewind(f"a@{asked_seq(rl)}")
-    rl.settle("a", "c1", retry=True)
+    rl.history.rewind(f"a@{asked_seq(rl)}")
+    rl.runs.settle("a", "c1", retry=True)
     with rl.session("a") as s:
         run_pending(s, tool)
     assert bench.keys == [bench.keys[0], f"{bench.keys[0]}/2"]
-    rl.rewind(f"a@{asked_seq(rl)}")
+    rl.history.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool)
     assert len(bench.keys) == 2
@@ -380,13 +380,13 @@ def test_once_runs_again_where_the_program_says_so(world: Simulation) -> None:
     with rl.session("a") as s:
         s.append(user("go"))
         s.once("pay", pay)
-    rl.rewind("a@2")
+    rl.history.rewind("a@2")
     with rl.session("a") as s:
         s.settle("pay", retry=True)
         assert s.once("pay", pay) == 2
         with pytest.raises(NotFound):
             s.settle("pay", retry=True)
-    rl.rewind("a@2", again=["pay"])
+    rl.history.rewind("a@2", again=["pay"])
     with rl.session("a") as s:
         assert s.once("pay", pay) == 3
         assert s.once("pay", pay) == 3
@@ -395,14 +395,14 @@ def test_once_runs_again_where_the_program_says_so(world: Simulation) -> None:
 def test_running_again_a_call_that_is_not_open_there_is_refused_and_nothing_is_done(world: Simulation) -> None:
     bench = Bench()
     rl = finished(world, bench, tool_of(bench, "once"))
-    before = rl.get("a")
+    before = rl.sessions.get("a")
     with pytest.raises(NotFound, match="c9"):
-        rl.rewind(f"a@{asked_seq(rl)}", again=["c1", "c9"])
+        rl.history.rewind(f"a@{asked_seq(rl)}", again=["c1", "c9"])
     with pytest.raises(NotFound):
-        rl.rewind("a@2", again="c1")
+        rl.history.rewind("a@2", again="c1")
     with pytest.raises(UsageError):
-        rl.rewind("a@2", conversation=False, files=True, again="c1")
-    assert rl.get("a") == before
+        rl.history.rewind("a@2", conversation=False, files=True, again="c1")
+    assert rl.sessions.get("a") == before
 
 
 # -- forks -----------------------------------------------------------------------------------------------------------
@@ -413,12 +413,12 @@ def test_a_fork_gets_its_parents_outcome_and_runs_nothing_of_its_parents(world: 
     bench = Bench()
     tool = tool_of(bench, effect)
     rl = finished(world, bench, tool)
-    at, ended = asked_seq(rl), rl.load("a").calls[0].result_seq
-    before = rl.get("a")
-    rl.fork(f"a@{at}", name="f")
-    rl.fork(f"f@{at}", name="g")
-    rl.rewind(f"a@{at - 1}")
-    rl.fork(f"a@{at + 1}", name="h")
+    at, ended = asked_seq(rl), rl.history.load("a").calls[0].result_seq
+    before = rl.sessions.get("a")
+    rl.history.fork(f"a@{at}", name="f")
+    rl.history.fork(f"f@{at}", name="g")
+    rl.history.rewind(f"a@{at - 1}")
+    rl.history.fork(f"a@{at + 1}", name="h")
     for name in "fgh":
         with rl.session(name) as s:
             run_pending(s, tool)
@@ -439,7 +439,7 @@ def test_a_fork_does_not_run_what_its_parent_has_not_finished(world: Simulation,
         with rl.session("a") as s:
             s.append(user("go"))
             s.append(asks(("c1", "t")))
-    rl.fork(f"a@{asked_seq(rl)}", name="f")
+    rl.history.fork(f"a@{asked_seq(rl)}", name="f")
     with rl.session("a") as s:  # what the parent does later is no longer the fork's
         run_pending(s, tool_of(bench, effect))
     ran = list(bench.ran)
@@ -454,14 +454,14 @@ def test_a_fork_that_is_told_to_retry_runs_under_a_key_of_its_own(world: Simulat
     bench = Bench()
     tool = tool_of(bench, "once")
     rl = died(world, bench, tool)
-    rl.fork("a", name="f")
+    rl.history.fork("a", name="f")
     for name in "af":
-        rl.settle(name, "c1", retry=True)
+        rl.runs.settle(name, "c1", retry=True)
         with rl.session(name) as s:
             run_pending(s, tool)
     first = bench.keys[0]
-    assert bench.keys == [first, f"{first}/2", f"{first.replace(rl.get('a').id, rl.get('f').id)}/2"]
-    rl.fork(f"f@{asked_seq(rl, 'f')}", name="g")
+    assert bench.keys == [first, f"{first}/2", f"{first.replace(rl.sessions.get('a').id, rl.sessions.get('f').id)}/2"]
+    rl.history.fork(f"f@{asked_seq(rl, 'f')}", name="g")
     with rl.session("g") as s:
         run_pending(s, tool)
     assert len(bench.keys) == 3
@@ -473,7 +473,7 @@ def test_compaction_does_not_make_a_parents_call_the_forks_own(world: Simulation
     with rl.session("a") as s:
         s.append(user("go"))
         s.append(asks(("c1", "t")))
-    rl.fork("a@3", name="f")
+    rl.history.fork("a@3", name="f")
     with rl.session("f") as s:
         s.replace([user("so far"), asks(("c1", "t"))])
     with world.restart().session("f") as s:
@@ -494,12 +494,12 @@ def test_a_forks_once_is_its_own_unless_it_had_begun_in_what_the_fork_inherits(w
     with pytest.raises(Died):
         s.once("begun", dies)
     rl = world.restart()
-    rl.fork("a", name="doubtful")
+    rl.history.fork("a", name="doubtful")
     with rl.session("a") as s:
         s.settle("begun", "receipt")
         s.once("later", lambda: ran.append("later"))
-    rl.fork("a@5", name="f")  # where it had begun: the parent's outcome is known by now
-    rl.fork("a@2", name="early")
+    rl.history.fork("a@5", name="f")  # where it had begun: the parent's outcome is known by now
+    rl.history.fork("a@2", name="early")
     with rl.session("f") as s:
         s.once("done", lambda: ran.append("done"))
         assert s.once("begun", dies) == "receipt"
@@ -518,26 +518,28 @@ def test_plans_of_resume_rewind_and_fork_name_the_calls_and_what_is_done_about_e
     bench = Bench()
     rl = died(world, bench, tool_of(bench, "once"))
     at = asked_seq(rl)
-    began = rl.load("a").calls[0].intent_seq
+    began = rl.history.load("a").calls[0].intent_seq
 
     def said(calls: list[Any]) -> list[tuple[str, str, str | None]]:
         return [(one.id, one.action, one.carried_from) for one in calls]
 
     unknown, here = [("c1", "tell_unknown", None)], [("c1", "not_run_here", None)]
-    assert said(rl.can_resume("a").calls) == said(rl.planned_calls(f"a@{at}", after="rewind")) == unknown
-    assert said(rl.can_resume(f"a@{at}").calls) == said(rl.planned_calls("a", after="fork")) == here
-    assert rl.can_resume(f"a@{at}").told == f"{NOT_RUN_HERE}a"
-    rl.settle("a", "c1", result="paid")
-    settled = rl.load("a").calls[0].result_seq
-    carried = [("c1", "carry", f"{rl.get('a').id}@{settled}")]
+    assert said(rl.runs.plan("a").calls) == said(rl.history.planned_calls(f"a@{at}", after="rewind")) == unknown
+    assert said(rl.runs.plan(f"a@{at}").calls) == said(rl.history.planned_calls("a", after="fork")) == here
+    assert rl.runs.plan(f"a@{at}").told == f"{NOT_RUN_HERE}a"
+    rl.runs.settle("a", "c1", result="paid")
+    settled = rl.history.load("a").calls[0].result_seq
+    carried = [("c1", "carry", f"{rl.sessions.get('a').id}@{settled}")]
     for seq in (at, began):
-        assert said(rl.planned_calls(f"a@{seq}", after="rewind")) == carried
-        assert said(rl.planned_calls(f"a@{seq}", after="fork")) == said(rl.can_resume(f"a@{seq}").calls) == carried
-    assert rl.can_resume("a").calls == rl.planned_calls("a", after="rewind") == []
-    rl.rewind(f"a@{at}", again="c1")
-    (call,) = rl.can_resume("a").calls
+        assert said(rl.history.planned_calls(f"a@{seq}", after="rewind")) == carried
+        assert (
+            said(rl.history.planned_calls(f"a@{seq}", after="fork")) == said(rl.runs.plan(f"a@{seq}").calls) == carried
+        )
+    assert rl.runs.plan("a").calls == rl.history.planned_calls("a", after="rewind") == []
+    rl.history.rewind(f"a@{at}", again="c1")
+    (call,) = rl.runs.plan("a").calls
     assert (call.action, call.key) == ("run", f"{bench.keys[0]}/2")
-    assert rl.can_resume("a").told is None
+    assert rl.runs.plan("a").told is None
 
 
 def test_plans_name_keys_of_once(world: Simulation) -> None:
@@ -550,13 +552,13 @@ def test_plans_name_keys_of_once(world: Simulation) -> None:
     with pytest.raises(Died):
         s.once("lost", dies)
     rl = world.restart()
-    assert [(one.id, one.action) for one in rl.can_resume("a").calls] == [("lost", "settle")]
-    planned = rl.planned_calls("a@2", after="rewind")
+    assert [(one.id, one.action) for one in rl.runs.plan("a").calls] == [("lost", "settle")]
+    planned = rl.history.planned_calls("a@2", after="rewind")
     assert [(one.id, one.action, one.text[-2:]) for one in planned] == [
         ("paid", "carry", "@4"),
         ("lost", "settle", "@5"),
     ]
-    assert rl.planned_calls("a@2", after="fork") == []
+    assert rl.history.planned_calls("a@2", after="fork") == []
 
 
 def test_effects_since_a_checkpoint_are_those_of_all_branches(world: Simulation) -> None:
@@ -572,8 +574,8 @@ def test_effects_since_a_checkpoint_are_those_of_all_branches(world: Simulation)
             run_pending(s, *tools)
             began.append(s.calls()[0].intent_seq)
             s.once(f"k{number}", lambda: None)
-        rl.rewind("a@2")
-    since = rl.effects_since("a", 2)
+        rl.history.rewind("a@2")
+    since = rl.history.effects_since("a", 2)
     assert since is not None
     assert [(one.id, one.effect, one.result) for one in since] == [
         ("c0", "once", "t done"),
@@ -582,4 +584,4 @@ def test_effects_since_a_checkpoint_are_those_of_all_branches(world: Simulation)
         ("k1", "once", None),
     ]
     assert [one.intent_seq for one in since if one.asked_seq] == began
-    assert [one.id for one in rl.effects_since("a", began[1] or 0) or []] == ["k1"]
+    assert [one.id for one in rl.history.effects_since("a", began[1] or 0) or []] == ["k1"]

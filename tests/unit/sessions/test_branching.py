@@ -17,7 +17,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 def texts(rl: Relight, ref: str) -> list[str]:
-    return [message["content"] for message in rl.load(ref).messages]
+    return [message["content"] for message in rl.history.load(ref).messages]
 
 
 def write(rl: Relight, name: str, *words: str) -> str:
@@ -29,23 +29,23 @@ def write(rl: Relight, name: str, *words: str) -> str:
 
 def seq_of(rl: Relight, ref: str, count: int) -> int:
     """The checkpoint of this session that first had so many messages."""
-    return next(one.seq for one in rl.checkpoints(ref) if one.message_count == count)
+    return next(one.seq for one in rl.history.checkpoints(ref) if one.message_count == count)
 
 
 def test_a_rewind_moves_the_head_and_seq_never_goes_back(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"12345")
-    before, target = rl.get("a"), seq_of(rl, "a", 2)
-    rl.rewind(f"a@{target}")
-    after = rl.get("a")
+    before, target = rl.sessions.get("a"), seq_of(rl, "a", 2)
+    rl.history.rewind(f"a@{target}")
+    after = rl.sessions.get("a")
     assert (after.head, after.seq) == (target, before.seq + 1)
     assert texts(rl, "a") == ["1", "2"]
     write(rl, "a", "x")
     assert texts(rl, "a") == ["1", "2", "x"]
     assert texts(rl, f"a@{before.seq}") == list("12345"), "what was left behind can still be read"
-    rl.rewind(f"a@{before.head}")
+    rl.history.rewind(f"a@{before.head}")
     assert texts(rl, "a") == list("12345"), "a rewind is undone by another"
-    assert rl.verify().ok
+    assert rl.history.verify().ok
 
 
 def test_a_rewind_takes_state_and_usage_views_back_but_neither_effects_nor_the_money(world: Simulation) -> None:
@@ -58,10 +58,10 @@ def test_a_rewind_takes_state_and_usage_views_back_but_neither_effects_nor_the_m
         del s.state["n"]
         s.once("k", lambda: "ran")
         s.append(user("2"), usage={"input_tokens": 7})
-    rl.rewind("a@early")
-    loaded = rl.load("a")
+    rl.history.rewind("a@early")
+    loaded = rl.history.load("a")
     assert (loaded.state, loaded.seq) == ({"n": 1}, early.seq)
-    assert rl.get("a").usage.input_tokens == 12
+    assert rl.sessions.get("a").usage.input_tokens == 12
     with rl.session("a") as s:
         assert s.once("k", lambda: "again") == "ran"
 
@@ -69,8 +69,8 @@ def test_a_rewind_takes_state_and_usage_views_back_but_neither_effects_nor_the_m
 def test_a_fork_stores_only_its_suffix_and_leaves_its_parent_alone(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"1234")
-    at, before = seq_of(rl, "a", 2), rl.get("a")
-    fork = rl.fork(f"a@{at}", name="b")
+    at, before = seq_of(rl, "a", 2), rl.sessions.get("a")
+    fork = rl.history.fork(f"a@{at}", name="b")
     assert (fork.parent, fork.seq, fork.status) == (f"{before.id}@{at}", at, "queued")
     write(rl, "b", "x", "y")
     write(rl, "a", "5")
@@ -79,26 +79,26 @@ def test_a_fork_stores_only_its_suffix_and_leaves_its_parent_alone(world: Simula
     assert own[0].seq == at + 1
     assert len(own) == 4
     assert texts(rl, f"b@{at - 1}") == ["1"], "below its beginning its refs lead into the parent"
-    assert [one.seq for one in rl.checkpoints("b")] == list(range(1, at + 5))
-    assert rl.verify().ok
+    assert [one.seq for one in rl.history.checkpoints("b")] == list(range(1, at + 5))
+    assert rl.history.verify().ok
 
 
 def test_forks_of_forks_and_of_rewound_sessions_read_what_was_there(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"123456")
-    rl.rewind(f"a@{seq_of(rl, 'a', 3)}")
+    rl.history.rewind(f"a@{seq_of(rl, 'a', 3)}")
     write(rl, "a", "4b")
-    rl.fork("a", name="b")
+    rl.history.fork("a", name="b")
     write(rl, "b", "5b")
-    rl.fork(f"b@{seq_of(rl, 'b', 2)}", name="c")
+    rl.history.fork(f"b@{seq_of(rl, 'b', 2)}", name="c")
     write(rl, "c", "3c")
-    rl.fork(f"a@{seq_of(rl, 'a', 6)}", name="d")
+    rl.history.fork(f"a@{seq_of(rl, 'a', 6)}", name="d")
     assert texts(rl, "b") == ["1", "2", "3", "4b", "5b"]
     assert texts(rl, "c") == ["1", "2", "3c"]
     assert texts(rl, "d") == list("123456"), "a checkpoint that a rewind left behind can be forked"
-    rl.fork("c", name="e")
+    rl.history.fork("c", name="e")
     assert texts(rl, "e") == ["1", "2", "3c"]
-    assert rl.verify().ok
+    assert rl.history.verify().ok
 
 
 def test_resuming_below_the_head_forks_in_the_library_too(world: Simulation) -> None:
@@ -109,41 +109,41 @@ def test_resuming_below_the_head_forks_in_the_library_too(world: Simulation) -> 
         assert s.id != session
         s.append(user("other"))
     assert (texts(rl, "a"), texts(rl, s.id)) == (list("123"), ["1", "other"])
-    assert rl.prepare_resume(f"a@{at}", prompt="more").parent == f"{session}@{at}"
-    head = rl.get("a").head
-    assert rl.prepare_resume(f"a@{head}").id == session
+    assert rl.runs.prepare(f"a@{at}", prompt="more").parent == f"{session}@{at}"
+    head = rl.sessions.get("a").head
+    assert rl.runs.prepare(f"a@{head}").id == session
 
 
 def test_a_fork_with_a_prompt_ends_with_it(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", "1")
-    assert texts(rl, rl.fork("a", prompt="and now").id) == ["1", "and now"]
+    assert texts(rl, rl.history.fork("a", prompt="and now").id) == ["1", "and now"]
 
 
 def test_a_fork_never_takes_a_name_that_is_taken(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", "1")
     with pytest.raises(Conflict):
-        rl.fork("a", name="a")
+        rl.history.fork("a", name="a")
     with pytest.raises(InvalidName):
-        rl.fork("a", name="../a")
-    assert len(list(rl.sessions())) == 1
+        rl.history.fork("a", name="../a")
+    assert len(list(rl.sessions.list())) == 1
 
 
 def test_the_newest_use_of_a_label_wins_and_a_fork_sees_only_what_it_inherited(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"12345678")
-    rl.label("a@3", "good")
-    rl.fork("a@5", name="b")
+    rl.history.label("a@3", "good")
+    rl.history.fork("a@5", name="b")
     write(rl, "b", *"xyz")
     assert texts(rl, "b@good") == texts(rl, "a@3")
-    rl.label("a@7", "good")
-    rl.label("a@7", "late")
+    rl.history.label("a@7", "good")
+    rl.history.label("a@7", "late")
     assert texts(rl, "a@good") == texts(rl, "a@7")
     assert texts(rl, "b@good") == texts(rl, "a@3"), "a label given to the parent after the fork is not the fork's"
     with pytest.raises(NotFound):
-        rl.load("b@late")
-    rl.label("b@6", "good")
+        rl.history.load("b@late")
+    rl.history.label("b@6", "good")
     assert texts(rl, "b@good") == texts(rl, "b@6")
 
 
@@ -152,7 +152,7 @@ def test_a_label_that_could_not_be_typed_back_is_refused(world: Simulation, labe
     rl = world.start()
     write(rl, "a", "1")
     with pytest.raises(InvalidName):
-        rl.label("a@1", label)
+        rl.history.label("a@1", label)
     with rl.session("a") as s:
         with pytest.raises(InvalidName):
             s.checkpoint(label)
@@ -165,9 +165,9 @@ def test_a_session_without_a_step_can_be_forked_labelled_or_rewound_only_as_far_
     write(rl, "a", "1")
     for ref in ("a@0", "a@99", "a@nolabel", "a@", "a@-1", "a@1@2"):
         with pytest.raises(NotFound):
-            rl.load(ref)
+            rl.history.load(ref)
     with pytest.raises(UsageError):
-        rl.rewind("a")
+        rl.history.rewind("a")
 
 
 class Alike(SeededEntropy):
@@ -182,15 +182,22 @@ def test_an_ambiguous_prefix_lists_its_candidates_and_an_exact_name_beats_a_pref
     rl = world.start()
     ids = [write(rl, f"s{number}", "1") for number in range(3)]
     with pytest.raises(Ambiguous) as caught:
-        rl.get("abcd")
+        rl.sessions.get("abcd")
     assert sorted(caught.value.candidates) == ["s0", "s1", "s2"]
-    for act in (rl.load, rl.fork, rl.drop, rl.can_resume, rl.clear, rl.archive):
+    for act in (
+        rl.history.load,
+        rl.history.fork,
+        rl.sessions.remove,
+        rl.runs.plan,
+        rl.admin.release,
+        rl.sessions.archive,
+    ):
         with pytest.raises(Ambiguous):
             act("abcd")
     named = write(rl, "abcd", "exact")
-    assert rl.get("abcd").id == named
-    assert rl.get(ids[0][:31]).id == ids[0]
+    assert rl.sessions.get("abcd").id == named
+    assert rl.sessions.get(ids[0][:31]).id == ids[0]
     with pytest.raises(NotFound):
-        rl.get("abc")
-    assert rl.find("nothing") is None
-    assert rl.find("abcd" + "f" * 3) is None
+        rl.sessions.get("abc")
+    assert rl.sessions.find("nothing") is None
+    assert rl.sessions.find("abcd" + "f" * 3) is None

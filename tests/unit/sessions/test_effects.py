@@ -81,9 +81,9 @@ def test_a_call_in_doubt_is_settled_as_its_effect_declares(
     tool = bench.tool("t", effect, **({"probe": lambda: seen} if effect == "probe" else {}))
     die_in_tool(world, bench, tool)
     rl = world.start()
-    (doubtful,) = rl.can_resume("a").in_doubt
-    assert (doubtful.id, doubtful.effect, rl.get("a").in_doubt) == ("c1", effect, 1)
-    assert rl.can_resume("a").told == (OUTCOME_UNKNOWN if effect == "once" else None)
+    (doubtful,) = rl.runs.plan("a").in_doubt
+    assert (doubtful.id, doubtful.effect, rl.sessions.get("a").in_doubt) == ("c1", effect, 1)
+    assert rl.runs.plan("a").told == (OUTCOME_UNKNOWN if effect == "once" else None)
     with rl.session("a") as s:
         (call,) = s.pending_calls()
         assert call.in_doubt
@@ -93,7 +93,7 @@ def test_a_call_in_doubt_is_settled_as_its_effect_declares(
         assert lint(s.messages) == []
     assert len(bench.ran) == runs
     assert len(set(bench.keys)) == 1, "a second run has another idempotency key"
-    assert rl.get("a").in_doubt == 0
+    assert rl.sessions.get("a").in_doubt == 0
 
 
 def test_a_probe_that_fails_leaves_the_outcome_unknown_and_runs_nothing(world: Simulation) -> None:
@@ -149,7 +149,7 @@ def test_the_same_id_asked_for_by_another_step_is_a_new_effect(world: Simulation
                 s.checkpoint("start")
             s.append(asks(("c1", "t")))
             s.run_tool(s.pending_calls()[0], [tool])
-        rl.rewind("a@start")
+        rl.history.rewind("a@start")
     assert len(set(bench.keys)) == 2
 
 
@@ -167,8 +167,8 @@ def test_a_reply_that_comes_while_calls_are_open_closes_them_in_the_same_commit(
         assert results[1].removeprefix("[error] ").startswith("not run")
         assert s.pending_calls() == []
         assert lint(s.messages) == []
-    assert world.start().get("a").in_doubt == 0
-    assert world.start().get("a").message_count == len(s.messages)
+    assert world.start().sessions.get("a").in_doubt == 0
+    assert world.start().sessions.get("a").message_count == len(s.messages)
 
 
 def test_a_result_that_the_program_appends_itself_ends_the_doubt_everywhere(world: Simulation) -> None:
@@ -178,8 +178,8 @@ def test_a_result_that_the_program_appends_itself_ends_the_doubt_everywhere(worl
     with rl.session("a") as s:
         s.append(result("c1", "I looked: it is done"))
         assert s.pending_calls() == []
-    assert rl.can_resume("a").in_doubt == []
-    assert rl.get("a").in_doubt == 0
+    assert rl.runs.plan("a").in_doubt == []
+    assert rl.sessions.get("a").in_doubt == 0
 
 
 @pytest.mark.parametrize("first", ["c1", "c2", "c3"])
@@ -195,9 +195,9 @@ def test_results_of_the_program_and_of_run_tool_mix_into_one_valid_history(world
             s.run_tool(call, [tool])
         assert lint(s.messages) == []
         assert len(s.messages) == 5
-    loaded = world.restart().load("a")
+    loaded = world.restart().history.load("a")
     assert lint(loaded.messages) == []
-    assert world.start().get("a").message_count == 5
+    assert world.start().sessions.get("a").message_count == 5
 
 
 def test_results_of_the_program_and_of_run_tool_share_one_anthropic_message(world: Simulation) -> None:
@@ -213,8 +213,8 @@ def test_results_of_the_program_and_of_run_tool_share_one_anthropic_message(worl
         for call in s.pending_calls():
             s.run_tool(call, [tool])
         assert lint(s.messages) == []
-    assert lint(world.restart().load("a").messages) == []
-    assert world.start().get("a").message_count == 3
+    assert lint(world.restart().history.load("a").messages) == []
+    assert world.start().sessions.get("a").message_count == 3
 
 
 def test_settling_decides_a_call_in_doubt_once(world: Simulation) -> None:
@@ -223,12 +223,12 @@ def test_settling_decides_a_call_in_doubt_once(world: Simulation) -> None:
     die_in_tool(world, bench, tool)
     rl = world.start()
     with pytest.raises(UsageError):
-        rl.settle("a", "c1")
+        rl.runs.settle("a", "c1")
     with pytest.raises(NotFound):
-        rl.settle("a", "c9", result="x")
-    rl.settle("a", "c1", result="it went through")
+        rl.runs.settle("a", "c9", result="x")
+    rl.runs.settle("a", "c1", result="it went through")
     with pytest.raises(NotFound):
-        rl.settle("a", "c1", result="twice")
+        rl.runs.settle("a", "c1", result="twice")
     with rl.session("a") as s:
         assert s.pending_calls() == []
         assert s.messages[-1] == result("c1", "it went through")
@@ -240,8 +240,8 @@ def test_settling_with_retry_lets_it_run_again_under_the_next_generation_of_its_
     tool = bench.tool("t")
     die_in_tool(world, bench, tool)
     rl = world.start()
-    rl.settle("a", "c1", retry=True)
-    assert rl.can_resume("a").in_doubt == []
+    rl.runs.settle("a", "c1", retry=True)
+    assert rl.runs.plan("a").in_doubt == []
     with rl.session("a") as s:
         s.run_tool(s.pending_calls()[0], [tool])
     assert bench.ran == ["t", "t"]
@@ -263,10 +263,10 @@ def test_a_loop_told_to_wait_waits_until_every_once_call_is_settled(world: Simul
     rl = world.restart()
     with pytest.raises(relight.Waiting, match=r"did pay \(c1\) take effect\?"), rl.session("a") as s:
         s.run(lambda messages: {"role": "assistant", "content": "x"}, tools=tools, in_doubt="wait")
-    assert rl.get("a").status == "waiting"
+    assert rl.sessions.get("a").status == "waiting"
     assert bench.ran == ["pay", "look"]
-    rl.settle("a", "c1", result="paid")
-    assert rl.get("a").status == "queued"
+    rl.runs.settle("a", "c1", result="paid")
+    assert rl.sessions.get("a").status == "queued"
     with rl.session("a") as s:
         s.run(lambda messages: {"role": "assistant", "content": "end"}, tools=tools, in_doubt="wait")
         assert s.result == "end"
@@ -305,8 +305,8 @@ def test_once_in_doubt_is_refused_until_it_is_settled(world: Simulation) -> None
         s.replace([user("compacted while in doubt")])
         with pytest.raises(InDoubt):
             s.once("pay", lambda: "again")
-        assert rl.get("a").in_doubt == 0 or s.status == "working"
-    assert rl.get("a").in_doubt == 1
+        assert rl.sessions.get("a").in_doubt == 0 or s.status == "working"
+    assert rl.sessions.get("a").in_doubt == 1
     with rl.session("a") as s:
         s.settle("pay", "receipt")
         assert s.once("pay", lambda: "again") == "receipt"
@@ -359,7 +359,7 @@ def test_a_tool_that_raises_gives_its_error_to_the_model(world: Simulation) -> N
         contents = [message["content"] for message in s.messages[2:]]
     assert contents[0] == "[error] ValueError: no\ud800"
     assert "unknown tool" in contents[1]
-    assert lint(world.restart().load("a").messages) == []
+    assert lint(world.restart().history.load("a").messages) == []
 
 
 def test_run_tool_once_and_settle_inside_a_step_are_refused(world: Simulation) -> None:
@@ -388,7 +388,7 @@ def test_a_compaction_in_a_fork_keeps_the_key_of_a_call_in_doubt(world: Simulati
     tool = bench.tool("t", "idempotent")
     die_in_tool(world, bench, tool)
     rl = world.start()
-    rl.fork("a", name="b")
+    rl.history.fork("a", name="b")
     with rl.session("b") as s:
         (call,) = s.pending_calls()
         s.replace(s.messages)
@@ -407,8 +407,8 @@ def test_a_compaction_that_drops_a_call_drops_its_doubt(world: Simulation) -> No
     with rl.session("a") as s:
         s.replace([user("summary")])
         assert (s.messages, s.pending_calls()) == ([user("summary")], [])
-    assert rl.get("a").in_doubt == 0
-    assert world.restart().load("a").messages == [user("summary")]
+    assert rl.sessions.get("a").in_doubt == 0
+    assert world.restart().history.load("a").messages == [user("summary")]
 
 
 # ---------------------------------------------------------------- changed tools (G13)
@@ -439,7 +439,9 @@ def test_any_other_change_of_tools_is_noted_once(world: Simulation) -> None:
     bench = Bench()
 
     def notes() -> list[Any]:
-        return [event.note["tools_changed"] for event in world.start().tail("a") if "tools_changed" in event.note]
+        return [
+            event.note["tools_changed"] for event in world.start().history.events("a") if "tools_changed" in event.note
+        ]
 
     def model(messages: Any) -> Any:
         return {"role": "assistant", "content": "x"}

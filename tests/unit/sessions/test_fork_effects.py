@@ -24,11 +24,11 @@ def test_what_a_compacted_parent_had_run_stays_known_to_a_fork_that_is_rewound_b
             s.append(user("go"))
             first = s._recorder.head.seq
             s.once("pay", lambda: ran.append("a"))
-        rl.rewind(f"a@{first}")
+        rl.history.rewind(f"a@{first}")
         with rl.session("a") as s:
             s.replace([user("short")])
-        rl.fork("a", name="b")
-        rl.rewind("b@1")
+        rl.history.fork("a", name="b")
+        rl.history.rewind("b@1")
         with rl.session("b") as s:
             s.once("pay", lambda: ran.append("b"))
     assert ran == ["a"]
@@ -45,5 +45,5 @@ def test_a_fork_counts_a_call_that_its_parent_began_after_the_checkpoint(world: 
     with pytest.raises(Died):
         s.run_tool(s.pending_calls()[0], [bench.tool("t")])
     rl = world.restart()
-    made = rl.fork(f"a@{asked}", name="b")
-    assert rl.get(made.id).in_doubt == len(rl.can_resume(made.id).in_doubt) == 1
+    made = rl.history.fork(f"a@{asked}", name="b")
+    assert rl.sessions.get(made.id).in_doubt == len(rl.runs.plan(made.id).in_doubt) == 1

@@ -41,9 +41,9 @@ def test_a_session_that_its_owner_completes_meanwhile_is_not_opened_again(
     at_the_claim(lambda: slow.complete("done"))
     late = other.session("a")
     assert late.is_finished
-    info = other.get("a")
+    info = other.sessions.get("a")
     assert (info.status, info.attempt) == ("completed", 1)
-    assert other.load("a").result == "done"
+    assert other.history.load("a").result == "done"
 
 
 @pytest.mark.guarantee("G8")
@@ -55,12 +55,12 @@ def test_a_session_that_is_archived_meanwhile_is_refused(world: Simulation, at_t
 
     def finish() -> None:
         slow.complete("done")
-        third.archive("a")
+        third.sessions.archive("a")
 
     at_the_claim(finish)
     with pytest.raises(NotResumable, match="archived"):
         other.session("a")
-    assert other.get("a").status == "archived"
+    assert other.sessions.get("a").status == "archived"
 
 
 @pytest.mark.guarantee("G8")
@@ -73,7 +73,7 @@ def test_an_owner_that_writes_meanwhile_keeps_its_session(world: Simulation, at_
     with pytest.raises(LeaseHeld):
         other.session("a")
     slow.append({"role": "user", "content": "three"})
-    assert [one["content"] for one in other.load("a").messages] == ["one", "two", "three"]
+    assert [one["content"] for one in other.history.load("a").messages] == ["one", "two", "three"]
 
 
 @pytest.mark.guarantee("G8")
@@ -108,5 +108,5 @@ def test_an_operator_that_saw_less_is_told_and_writes_nothing(
 
     monkeypatch.setattr("relight.sessions.opening.refuse_if_held", looked)
     with pytest.raises(Conflict, match="wrote meanwhile"):
-        other.send("a", "go on")
-    assert other.get("a").status == "completed"
+        other.runs.send("a", "go on")
+    assert other.sessions.get("a").status == "completed"

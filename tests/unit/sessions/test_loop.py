@@ -51,7 +51,7 @@ def test_it_ends_with_the_last_text_and_its_usage(world: Simulation) -> None:
     with world.start().session("a") as s:
         assert s.run(model, tools={"t": lambda: "ok"}, prompt="go") == "done"
         assert (s.status, s.result) == ("completed", "done")
-    usage = world.start().get("a").usage
+    usage = world.start().sessions.get("a").usage
     assert (usage.input_tokens, usage.cost) == (12, 0.75)
 
 
@@ -66,7 +66,7 @@ def test_transient_errors_are_tried_again_and_others_are_not(world: Simulation) 
     with pytest.raises(Refused), world.start().session("b") as s:
         s.run(model, prompt="go")
     assert model.asked == 1
-    info = world.start().get("b")
+    info = world.start().sessions.get("b")
     assert info.status == "failed"
     assert info.reason == "Refused:"
 
@@ -84,7 +84,7 @@ def test_a_loop_that_goes_nowhere_is_halted_with_the_call_in_its_reason(world: S
     with world.start().session("a") as s:
         s.run(model, tools={"t": lambda q: "same"}, prompt="go", guard=relight.LoopGuard(repeats=4))
         assert s.status == "halted"
-    info = world.start().get("a")
+    info = world.start().sessions.get("a")
     assert "t({'q': 1})" in (info.reason or "")
     assert model.asked == 4
 
@@ -130,7 +130,7 @@ def test_partial_results_are_there_again(world: Simulation) -> None:
     s.partial({"found": 3})
     with world.restart().session("a") as s:
         assert s.partial_result == {"found": 3}
-    assert world.start().load("a").partial == {"found": 3}
+    assert world.start().history.load("a").partial == {"found": 3}
 
 
 def test_a_prompt_is_said_once_however_often_the_program_starts(world: Simulation) -> None:
@@ -138,7 +138,7 @@ def test_a_prompt_is_said_once_however_often_the_program_starts(world: Simulatio
         s = world.restart().session("a")
         with pytest.raises(KeyboardInterrupt):
             s.run(Scripted(KeyboardInterrupt()), prompt="go")
-    assert [message["content"] for message in world.restart().load("a").messages] == ["go"]
+    assert [message["content"] for message in world.restart().history.load("a").messages] == ["go"]
 
 
 def test_options_that_mean_nothing_are_refused(world: Simulation) -> None:

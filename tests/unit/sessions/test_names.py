@@ -34,9 +34,9 @@ def test_an_id_or_eight_characters_of_it_open_the_session_and_an_ambiguous_prefi
     with pytest.raises(Ambiguous):
         rl.session("abcdabcd")
     with pytest.raises(Ambiguous):
-        rl.get("abcdabcd")
-    assert rl.find("abcdabcd") is None
-    assert {info.id for info in rl.sessions()} > ids and len(list(rl.sessions())) == 4, "nothing was begun"
+        rl.sessions.get("abcdabcd")
+    assert rl.sessions.find("abcdabcd") is None
+    assert {info.id for info in rl.sessions.list()} > ids and len(list(rl.sessions.list())) == 4, "nothing was begun"
 
 
 def test_begun_anew_under_a_prefix_the_other_session_keeps_its_name(world: Simulation) -> None:
@@ -44,40 +44,44 @@ def test_begun_anew_under_a_prefix_the_other_session_keeps_its_name(world: Simul
     known = write(rl, "first", "1")
     with rl.session(known[:8], resume=False) as s:
         assert s.id != known
-    assert rl.get("first").id == known
+    assert rl.sessions.get("first").id == known
 
 
 def test_an_archived_name_is_free_and_an_unarchived_one_is_not(world: Simulation) -> None:
     rl = world.start()
     write(rl, "job", "1")
     with pytest.raises(Conflict):
-        rl.fork("job", name="job")
-    rl.archive("job")
-    first = rl.get("job").id
+        rl.history.fork("job", name="job")
+    rl.sessions.archive("job")
+    first = rl.sessions.get("job").id
     with pytest.raises(NotResumable):
         rl.session("job")
-    second = rl.fork("job", name="job").id
-    assert rl.get("job").id == second and rl.get(first).status == "archived" and rl.get(first).name is None
+    second = rl.history.fork("job", name="job").id
+    assert (
+        rl.sessions.get("job").id == second
+        and rl.sessions.get(first).status == "archived"
+        and rl.sessions.get(first).name is None
+    )
     with rl.session("job") as s:
         assert s.id == second
         s.complete()
-    rl.archive("job")
+    rl.sessions.archive("job")
     with rl.session("job", resume=False) as s:
         s.append(user("3"))
-    assert len({first, second, rl.get("job").id}) == 3
-    rl.drop("job")
-    assert rl.get("job").id in (first, second), "found by its former name"
+    assert len({first, second, rl.sessions.get("job").id}) == 3
+    rl.sessions.remove("job")
+    assert rl.sessions.get("job").id in (first, second), "found by its former name"
 
 
 def test_an_id_from_elsewhere_never_stands_before_a_name(world: Simulation) -> None:
     rl = world.start()
     mine = write(rl, "nightly", "1")
     rl.store.create(Identity(id="nightly", created_us=1), Head(session="nightly"))  # as an older bundle could bring it
-    assert rl.get("nightly").id == mine
+    assert rl.sessions.get("nightly").id == mine
     with rl.session("nightly") as s:
         assert s.id == mine
-    rl.drop("nightly")
-    assert rl.get("nightly").id == "nightly"
+    rl.sessions.remove("nightly")
+    assert rl.sessions.get("nightly").id == "nightly"
 
 
 ANY_SCRIPT = ["修复-登录", "عاجل.٢", "הדפסה_1", "मरम्मत", "ремонт", "Zoë", "می‌خواهم", "ねこ.7"]
@@ -90,9 +94,9 @@ def test_a_name_may_be_in_any_script_and_is_one_name_however_it_is_spelled(world
         spelled = unicodedata.normalize("NFD", name)
         with rl.session(spelled) as s:
             assert (s.id, s.name) == (known, name)
-        assert rl.get(spelled).id == known
+        assert rl.sessions.get(spelled).id == known
     with pytest.raises(Conflict):
-        rl.fork("ремонт", name=unicodedata.normalize("NFD", "Zoë"))
+        rl.history.fork("ремонт", name=unicodedata.normalize("NFD", "Zoë"))
 
 
 @pytest.mark.parametrize(
@@ -119,15 +123,15 @@ def test_a_name_that_cannot_be_read_or_typed_is_refused(world: Simulation, name:
     rl = world.start()
     with pytest.raises(InvalidName, match="not a valid session name"):
         rl.session(name)
-    assert not list(rl.sessions())
+    assert not list(rl.sessions.list())
 
 
 def test_a_label_may_be_several_words_of_any_script(world: Simulation) -> None:
     rl = world.start()
     write(rl, "job", "1", "2")
     for label in ("before the move", "перед переездом", "引っ越し 前"):
-        rl.label("job@2", label)
-        assert rl.load(f"job@{unicodedata.normalize('NFD', label)}").seq == 2
+        rl.history.label("job@2", label)
+        assert rl.history.load(f"job@{unicodedata.normalize('NFD', label)}").seq == 2
     for label in ("two  spaces", " lead", "trail ", "tab\tbed", "12"):
         with pytest.raises(InvalidName):
-            rl.label("job@2", label)
+            rl.history.label("job@2", label)

@@ -144,11 +144,11 @@ def test_a_failure_is_told_whole_with_all_its_lines(world: Simulation) -> None:
     with world.start().session("long") as s:
         s.fail("begin " + "x" * 100_000 + " end")
     rl = world.start()
-    raised, long = rl.get("raised"), rl.get("long")
+    raised, long = rl.sessions.get("raised"), rl.sessions.get("long")
     assert raised.reason == "ValueError: line one\nline two"
     assert raised.failure is not None
     assert raised.failure.text == raised.reason
-    assert (rl.get("told").reason, rl.get("halted").reason) == ("first\nsecond", "first\nsecond")
+    assert (rl.sessions.get("told").reason, rl.sessions.get("halted").reason) == ("first\nsecond", "first\nsecond")
     assert long.reason is not None
     assert long.reason.startswith("begin")
     assert long.reason.endswith("end")
@@ -172,7 +172,7 @@ def test_partial_results_accumulate_over_attempts_and_resets(world: Simulation) 
         s.replace([{"role": "user", "content": "summary"}])
         s.partial("p3")
         assert (s.partials, s.partial_result) == (["p0", "p1", "p2", "p3"], "p3")
-    loaded = world.restart().load("a")
+    loaded = world.restart().history.load("a")
     assert (loaded.partials, loaded.partial) == (["p0", "p1", "p2", "p3"], "p3")
 
 
@@ -183,7 +183,7 @@ def run(world: Simulation, names: list[str], tools: dict[str, Any], **options: A
     model = Scripted(*[asks(number, name) for number, name in enumerate(names)], "done")
     with world.start().session("a") as s:
         s.run(model, tools=tools, prompt="go", **options)
-    info = world.start().get("a")
+    info = world.start().sessions.get("a")
     return info.status, info.reason or "", model.asked
 
 

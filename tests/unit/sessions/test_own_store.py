@@ -36,10 +36,10 @@ def test_a_store_object_is_opened_used_and_closed(tmp_path: Path) -> None:
         with rl.session("a", workspace=tmp_path) as s:
             s.append({"role": "user", "content": "hello"})
             (tmp_path / "f").write_text("two")
-        assert rl.load("a").messages == [{"role": "user", "content": "hello"}]
-        rl.restore("a@2", choice="force")
-        rl.fork("a", name="b")
-        assert rl.verify().ok
+        assert rl.history.load("a").messages == [{"role": "user", "content": "hello"}]
+        rl.files.restore("a@2", choice="force")
+        rl.history.fork("a", name="b")
+        assert rl.history.verify().ok
     assert store.commits >= 3 and store.closed
 
 

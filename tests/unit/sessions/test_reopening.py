@@ -40,40 +40,40 @@ def test_an_option_that_says_how_to_go_on_is_taken_and_noted(world: Simulation, 
     with world.restart().session("a", **{what: SECOND[what]}) as s:
         assert getattr(s._recorder.identity, what) == MERGED[what]
     rl = world.restart()
-    assert getattr(rl.get("a"), what) == MERGED[what]
-    assert what in [event.note.get("options", "") for event in rl.tail("a") if event.started][-1]
+    assert getattr(rl.sessions.get("a"), what) == MERGED[what]
+    assert what in [event.note.get("options", "") for event in rl.history.events("a") if event.started][-1]
     with rl.session("a", **{what: SECOND[what]}) as s:
         pass
-    assert [event.note for event in rl.tail("a") if event.started][-1] == {}, "what is as it was is no change"
+    assert [event.note for event in rl.history.events("a") if event.started][-1] == {}, "what is as it was is no change"
 
 
 def test_checkpoints_name_the_model_of_their_time_in_forks_too(world: Simulation) -> None:
     begun(world, model="m1")
     rl = world.restart()
-    changed_at = rl.get("a").seq
+    changed_at = rl.sessions.get("a").seq
     with rl.session("a", model="m2") as s:
         made = s.append({"role": "assistant", "content": "y"})
     assert made is not None
     assert made.model == "m2"
-    assert {(one.seq > changed_at, one.model) for one in rl.checkpoints("a")} == {(False, "m1"), (True, "m2")}
-    assert rl.fork(f"a@{changed_at}").model == "m1"
-    assert rl.fork("a").model == "m2"
+    assert {(one.seq > changed_at, one.model) for one in rl.history.checkpoints("a")} == {(False, "m1"), (True, "m2")}
+    assert rl.history.fork(f"a@{changed_at}").model == "m1"
+    assert rl.history.fork("a").model == "m2"
 
 
 @pytest.mark.parametrize("what", ["key", "agent"])
 def test_an_option_that_says_which_session_it_is_must_agree(world: Simulation, what: str) -> None:
     begun(world, **{what: "job-1"})
-    before = world.restart().get("a")
+    before = world.restart().sessions.get("a")
     with pytest.raises(Conflict, match=f"its {what} is 'job-1', not 'job-2'"):
         world.start().session("a", **{**SECOND, what: "job-2"})
-    assert world.start().get("a") == before
+    assert world.start().sessions.get("a") == before
     options: list[dict[str, Any]] = [{what: "job-1"}, {what: "job-2", "resume": False}]
     for given in options:
         world.restart().session("a", **given).close()
     later: dict[str, Any] = {what: "job-3"}
     world.start().session("none").close()
     world.restart().session("none", **later).close()
-    assert getattr(world.start().get("none"), what) == "job-3"
+    assert getattr(world.start().sessions.get("none"), what) == "job-3"
 
 
 def test_who_is_refused_the_session_changes_nothing_about_it(world: Simulation, tmp_path: Path) -> None:
@@ -81,12 +81,12 @@ def test_who_is_refused_the_session_changes_nothing_about_it(world: Simulation, 
     held = rl.session("a", model="m1")
     with pytest.raises(LeaseHeld):
         rl.session("a", model="m2", labels={"x": "y"}, workspace=tmp_path)
-    info = rl.get("a")
+    info = rl.sessions.get("a")
     assert (info.model, info.labels, info.workspace) == ("m1", {}, {})
     held.complete()
     with rl.session("a", model="m2") as s:
         assert s.is_finished
-    assert rl.get("a").model == "m2", "a finished one takes them for whatever follows"
+    assert rl.sessions.get("a").model == "m2", "a finished one takes them for whatever follows"
 
 
 def test_when_files_are_captured_stays_unless_it_is_said_again(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_session_that_a_framework_joins_takes_them_too(world: Simulation) -> N
         return Write(changes=Changes(messages=[{"role": "user", "content": text}]))
 
     rl = world.start()
-    rl.join("j", agent="f", key="t1", labels={"a": "1", "b": "1"}).write(lambda _: says("x"))
-    rl.join("j", agent="f", key="t2", labels={"a": "2"}, task="other").write(lambda _: says("y"))
-    info = rl.get("j")
+    rl.sessions.shared("j", agent="f", key="t1", labels={"a": "1", "b": "1"}).write(lambda _: says("x"))
+    rl.sessions.shared("j", agent="f", key="t2", labels={"a": "2"}, task="other").write(lambda _: says("y"))
+    info = rl.sessions.get("j")
     assert (info.labels, info.task, info.key) == ({"a": "2", "b": "1"}, "other", "t2")

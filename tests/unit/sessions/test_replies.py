@@ -67,7 +67,7 @@ def test_a_reply_that_is_no_message_is_refused_at_the_first_one_and_nothing_of_i
         s.run(model, tools={"t": lambda: "r"}, prompt="go")
     assert asked == 1
     assert "Anthropic Messages" in str(refused.value) + "".join(refused.value.hints)
-    assert [one["content"] for one in world.restart().load("a").messages] == ["go"]
+    assert [one["content"] for one in world.restart().history.load("a").messages] == ["go"]
 
 
 ITEM = {"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"}
@@ -134,7 +134,7 @@ def test_a_reply_that_was_cut_off_is_not_completed_and_may_go_on(world: Simulati
     with world.start().session("a") as s:
         assert s.run(Scripted(cut), prompt="go") is None
         assert s.status == "halted"
-    info = world.start().get("a")
+    info = world.start().sessions.get("a")
     assert stop in (info.reason or "")
     with world.restart().session("a") as s:
         assert s.run(Scripted("tence"), prompt="go") == "half a sen\ntence"
@@ -180,7 +180,7 @@ def echo(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def said_in(world: Simulation, name: str) -> list[str]:
-    return [one["content"] for one in world.start().load(name).messages if one["role"] == "user"]
+    return [one["content"] for one in world.start().history.load(name).messages if one["role"] == "user"]
 
 
 def test_a_prompt_is_a_new_turn_unless_it_is_the_newest_again(world: Simulation) -> None:
@@ -228,7 +228,7 @@ def test_a_program_with_one_prompt_does_not_repeat_it_after_an_operators(world: 
     for sent in ("", "also Bob", ""):
         rl = world.restart()
         if sent:
-            rl.send("job", sent)
+            rl.runs.send("job", sent)
         with rl.session("job") as s:
             s.run(echo, prompt="Tell Ada")
     assert said_in(world, "job") == ["Tell Ada", "also Bob"]

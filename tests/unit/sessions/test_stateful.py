@@ -162,12 +162,12 @@ class Machine(RuleBasedStateMachine):
         try:
             for session, model in self.models.items():
                 for seq, (entries, state, partial, _) in model.past.items():
-                    loaded = self.rl.load(f"{session}@{seq}")
+                    loaded = self.rl.history.load(f"{session}@{seq}")
                     assert loaded.messages == Model.render(entries)
                     assert (loaded.state, loaded.partial) == (state, partial)
                 for label, seq in model.labels.items():
-                    assert self.rl.load(f"{session}@{label}").seq == seq
-            assert self.rl.verify().ok
+                    assert self.rl.history.load(f"{session}@{label}").seq == seq
+            assert self.rl.history.verify().ok
             assert self.rl.store.check() == []
         finally:
             self.world.close()
@@ -367,7 +367,7 @@ class Machine(RuleBasedStateMachine):
         assert self.s is not None
         self.s.complete("result")
         self.note()
-        self.rl.send(self.s.id, "more")
+        self.rl.runs.send(self.s.id, "more")
         self.model.say({"role": "user", "content": "more"})
         self.open_session(self.s.id)
 
@@ -376,7 +376,7 @@ class Machine(RuleBasedStateMachine):
         assert self.s is not None
         self.s.close()
         seq = data.draw(st.sampled_from(sorted(self.model.past)))
-        self.rl.rewind(f"{self.s.id}@{seq}")
+        self.rl.history.rewind(f"{self.s.id}@{seq}")
         self.model.go_to(seq)
         self.open_session(self.s.id)
 
@@ -385,7 +385,7 @@ class Machine(RuleBasedStateMachine):
         assert self.s is not None
         self.s.close()
         seq = data.draw(st.sampled_from(sorted(self.model.past)))
-        made = self.rl.fork(f"{self.s.id}@{seq}")
+        made = self.rl.history.fork(f"{self.s.id}@{seq}")
         self.models[made.id] = self.model.forked(self.s.name or self.s.id, seq)
         self.open_session(made.id)
 
@@ -397,11 +397,11 @@ class Machine(RuleBasedStateMachine):
         if s is None:
             return
         wanted = Model.render(self.model.entries)
-        loaded = self.rl.load(s.id)
+        loaded = self.rl.history.load(s.id)
         assert s.messages == loaded.messages == wanted
         assert dict(s.state) == loaded.state == self.model.state
         assert s.partial_result == loaded.partial == self.model.partial
-        info = self.rl.get(s.id)
+        info = self.rl.sessions.get(s.id)
         assert info.message_count == len(wanted)
         assert info.turns == sum(entry["message"]["role"] == "assistant" for entry in self.model.entries)
         started = sum(self.model.is_in_doubt(call["id"]) for call in self.model.open_calls())

@@ -63,12 +63,12 @@ def leave(world: Simulation, status: str) -> str:
             s.ask("may I?")
     elif status == "queued":
         s.close()
-        rl.send("a", "more")
+        rl.runs.send("a", "more")
     elif status == "working":
         world.crash()
     elif status == "archived":
         s.complete("done")
-        rl.archive("a")
+        rl.sessions.archive("a")
     elif status == "terminated":
         s.close()
     else:
@@ -80,21 +80,21 @@ def leave(world: Simulation, status: str) -> str:
 def test_what_has_not_completed_opens_as_a_new_attempt_where_it_stopped(world: Simulation, status: str) -> None:
     session = leave(world, status)
     rl = world.start()
-    before = rl.load("a")
+    before = rl.history.load("a")
     with rl.session("a") as s:
         assert (s.id, s.attempt, s.status, s.is_finished, s.is_new) == (session, 2, "working", False, False)
         assert s.resumed_from == before.seq
         assert s.messages == before.messages
         s.append(user("on"))
-    assert rl.load("a").messages == [*before.messages, user("on")]
-    assert rl.verify().ok
+    assert rl.history.load("a").messages == [*before.messages, user("on")]
+    assert rl.history.verify().ok
 
 
 def test_a_completed_session_opens_to_read_and_its_loop_returns_the_result(world: Simulation) -> None:
     rl = world.start()
     with rl.session("a") as s:
         assert s.run(says("42"), prompt="ask") == "42"
-    seq = rl.get("a").seq
+    seq = rl.sessions.get("a").seq
     with world.restart().session("a") as s:
         assert s.is_finished
         assert s.run(says("never asked"), prompt="ask") == "42"
@@ -102,7 +102,7 @@ def test_a_completed_session_opens_to_read_and_its_loop_returns_the_result(world
         with pytest.raises(Finished):
             s.append(user("x"))
         assert s.result == "42"
-    assert world.start().get("a").seq == seq, "reading wrote something"
+    assert world.start().sessions.get("a").seq == seq, "reading wrote something"
 
 
 def test_a_completed_session_goes_on_with_a_new_prompt(world: Simulation) -> None:
@@ -112,25 +112,25 @@ def test_a_completed_session_goes_on_with_a_new_prompt(world: Simulation) -> Non
     with world.restart().session("a") as s:
         assert s.run(says("43"), prompt="ask again") == "43"
         assert (s.attempt, s.result) == (2, "43")
-    contents = [message["content"] for message in world.start().load("a").messages]
+    contents = [message["content"] for message in world.start().history.load("a").messages]
     assert contents == ["ask", "42", "ask again", "43"]
 
 
 def test_an_archived_session_is_not_restorable_and_nothing_is_touched(world: Simulation) -> None:
     session = leave(world, "archived")
     rl = world.start()
-    before = rl.get(session)
+    before = rl.sessions.get(session)
     for attempt in (
         lambda: rl.session(session),
-        lambda: rl.prepare_resume(session),
-        lambda: rl.send(session, "x"),
-        lambda: rl.rewind(f"{session}@1"),
+        lambda: rl.runs.prepare(session),
+        lambda: rl.runs.send(session, "x"),
+        lambda: rl.history.rewind(f"{session}@1"),
     ):
         with pytest.raises(NotResumable, match=r"not restorable \(status=archived\)"):
             attempt()
-    assert rl.get(session).seq == before.seq
-    assert not rl.can_resume(session).ok
-    assert rl.load(session).messages == [user("go")]
+    assert rl.sessions.get(session).seq == before.seq
+    assert not rl.runs.plan(session).ok
+    assert rl.history.load(session).messages == [user("go")]
 
 
 def test_a_new_session_may_begin_under_the_name_of_an_archived_one(world: Simulation) -> None:
@@ -138,7 +138,7 @@ def test_a_new_session_may_begin_under_the_name_of_an_archived_one(world: Simula
     rl = world.start()
     with rl.session("a", resume=False) as s:
         assert (s.id != session, s.is_new) == (True, True)
-    assert rl.get(session).status == "archived"
+    assert rl.sessions.get(session).status == "archived"
 
 
 def test_resume_false_begins_anew_and_the_former_keeps_its_id(world: Simulation) -> None:
@@ -146,9 +146,9 @@ def test_resume_false_begins_anew_and_the_former_keeps_its_id(world: Simulation)
     rl = world.start()
     with rl.session("a", resume=False) as s:
         assert (s.id != session, s.is_new, s.attempt) == (True, True, 1)
-    former = rl.get(session)
+    former = rl.sessions.get(session)
     assert (former.name, former.status) == (None, "failed")
-    assert rl.load(session).messages == [user("go")]
+    assert rl.history.load(session).messages == [user("go")]
 
 
 def test_resume_false_with_a_bad_option_takes_nobodys_name(world: Simulation) -> None:
@@ -156,7 +156,7 @@ def test_resume_false_with_a_bad_option_takes_nobodys_name(world: Simulation) ->
     rl = world.start()
     with pytest.raises(UsageError):
         rl.session("a", resume=False, labels={"x": 1})  # type: ignore[dict-item]
-    assert rl.get("a").id == session
+    assert rl.sessions.get("a").id == session
 
 
 def test_is_new_until_a_message_is_committed(world: Simulation) -> None:
@@ -188,7 +188,7 @@ def test_leaving_the_block_tells_how(world: Simulation, error: BaseException | N
         with pytest.raises(type(error)), rl.session("a") as s:
             s.append(user("go"))
             raise error
-    info = rl.get("a")
+    info = rl.sessions.get("a")
     assert (info.status, info.reason) == (status, reason)
     assert info.failure is None or info.failure.fields["type"] == "ValueError"
     with pytest.raises(UsageError):
@@ -201,7 +201,7 @@ def test_state_set_before_leaving_is_saved_with_the_verdict(world: Simulation) -
     rl = world.start()
     with rl.session("a") as s:
         s.state["n"] = 1
-    assert rl.load("a").state == {"n": 1}
+    assert rl.history.load("a").state == {"n": 1}
 
 
 def test_a_question_is_committed_leaves_the_block_as_an_exception_and_its_answer_is_found(world: Simulation) -> None:
@@ -213,15 +213,15 @@ def test_a_question_is_committed_leaves_the_block_as_an_exception_and_its_answer
     assert waits.value.line == (
         "relight: a is waiting for an answer: deploy?  (relight send a ANSWER, then run this program again)"
     )
-    info = rl.get("a")
+    info = rl.sessions.get("a")
     assert (reached, info.status, info.question) == ([], "waiting", "deploy?")
-    rl.send("a", "yes")
-    assert (rl.get("a").status, rl.get("a").question) == ("queued", None)
+    rl.runs.send("a", "yes")
+    assert (rl.sessions.get("a").status, rl.sessions.get("a").question) == ("queued", None)
     with world.restart().session("a") as s:
         assert s.ask("deploy?") == "yes"
         with pytest.raises(Waiting):
             s.ask("really?")
-    assert rl.get("a").status == "waiting"
+    assert rl.sessions.get("a").status == "waiting"
 
 
 def test_a_waiting_of_another_session_ends_a_block_without_a_failure(world: Simulation) -> None:
@@ -229,8 +229,8 @@ def test_a_waiting_of_another_session_ends_a_block_without_a_failure(world: Simu
     b = rl.session("b")
     with pytest.raises(Waiting), rl.session("a"):
         b.ask("?")
-    assert (rl.get("a").status, rl.get("b").status) == ("terminated", "waiting")
-    assert rl.get("a").reason == "left: b is waiting for an answer: ?"
+    assert (rl.sessions.get("a").status, rl.sessions.get("b").status) == ("terminated", "waiting")
+    assert rl.sessions.get("a").reason == "left: b is waiting for an answer: ?"
 
 
 @pytest.mark.parametrize("verdict", ["complete", "fail", "halt"])
@@ -239,7 +239,7 @@ def test_after_a_verdict_nothing_more_is_written(world: Simulation, verdict: str
     with rl.session("a") as s:
         s.append(user("go"))
         getattr(s, verdict)("done")
-        seq = rl.get("a").seq
+        seq = rl.sessions.get("a").seq
         for attempt in (
             lambda: s.append(user("x")),
             s.complete,
@@ -250,7 +250,7 @@ def test_after_a_verdict_nothing_more_is_written(world: Simulation, verdict: str
         ):
             with pytest.raises(Finished):
                 attempt()
-    assert rl.get("a").seq == seq
+    assert rl.sessions.get("a").seq == seq
 
 
 def test_two_live_processes_cannot_both_open_a_session(world: Simulation) -> None:
@@ -261,7 +261,11 @@ def test_two_live_processes_cannot_both_open_a_session(world: Simulation) -> Non
         assert (caught.value.owner, caught.value.epoch) == ("pid 1 on test", 1)
         assert "until" in str(caught.value) and "UTC" in caught.value.until
         s.append(user("undisturbed"))
-        for write in (lambda: second.send("a", "x"), lambda: second.rewind("a@1"), lambda: second.drop("a")):
+        for write in (
+            lambda: second.runs.send("a", "x"),
+            lambda: second.history.rewind("a@1"),
+            lambda: second.sessions.remove("a"),
+        ):
             with pytest.raises(LeaseHeld):
                 write()
     with second.session("a") as s:
@@ -271,9 +275,19 @@ def test_two_live_processes_cannot_both_open_a_session(world: Simulation) -> Non
 def test_reading_changes_nothing(world: Simulation) -> None:
     leave(world, "working")
     rl = world.start()
-    before = [(step.seq, step.digest) for step in rl.store.steps(rl.get("a").id)], rl.store.find(rl.get("a").id)
-    rl.load("a"), rl.checkpoints("a"), rl.can_resume("a"), rl.verify(), list(rl.tail("a")), list(rl.sessions())
+    before = (
+        [(step.seq, step.digest) for step in rl.store.steps(rl.sessions.get("a").id)],
+        rl.store.find(rl.sessions.get("a").id),
+    )
+    (
+        rl.history.load("a"),
+        rl.history.checkpoints("a"),
+        rl.runs.plan("a"),
+        rl.history.verify(),
+        list(rl.history.events("a")),
+        list(rl.sessions.list()),
+    )
     assert before == (
-        [(step.seq, step.digest) for step in rl.store.steps(rl.get("a").id)],
-        rl.store.find(rl.get("a").id),
+        [(step.seq, step.digest) for step in rl.store.steps(rl.sessions.get("a").id)],
+        rl.store.find(rl.sessions.get("a").id),
     )

@@ -30,13 +30,13 @@ def test_threads_on_one_session_leave_no_gap_and_no_duplicate(world: Simulation)
         live = [message["content"] for message in s.messages]
     assert sorted(reported) == list(range(2, THREADS * each + 2))
     rl = world.restart()
-    loaded = [message["content"] for message in rl.load("a").messages]
+    loaded = [message["content"] for message in rl.history.load("a").messages]
     assert loaded == live
     assert sorted(loaded) == sorted(f"{number}-{turn}" for number in range(THREADS) for turn in range(each))
     for number in range(THREADS):
         own = [text for text in loaded if text.startswith(f"{number}-")]
         assert own == [f"{number}-{turn}" for turn in range(each)], "a thread's own order is kept"
-    assert rl.verify().ok
+    assert rl.history.verify().ok
 
 
 def test_threads_with_sessions_of_their_own_do_not_disturb_each_other(world: Simulation) -> None:
@@ -51,10 +51,10 @@ def test_threads_with_sessions_of_their_own_do_not_disturb_each_other(world: Sim
 
     together(THREADS, act)
     for number in range(THREADS):
-        loaded = rl.load(f"s{number}")
+        loaded = rl.history.load(f"s{number}")
         assert [message["content"] for message in loaded.messages] == [f"{number}-{turn}" for turn in range(10)]
         assert (loaded.result, loaded.state) == (number, {"turn": 9})
-    assert rl.verify().ok
+    assert rl.history.verify().ok
 
 
 def test_threads_that_change_the_state_of_one_session_disturb_nobody(world: Simulation) -> None:
@@ -67,7 +67,7 @@ def test_threads_that_change_the_state_of_one_session_disturb_nobody(world: Simu
 
         together(8, act)
         s.checkpoint()
-    assert len(world.restart().load("a").state) == 8 * 30
+    assert len(world.restart().history.load("a").state) == 8 * 30
 
 
 def test_step_blocks_of_different_threads_do_not_mix(world: Simulation) -> None:
@@ -80,7 +80,7 @@ def test_step_blocks_of_different_threads_do_not_mix(world: Simulation) -> None:
                     s.append(user(f"{number} second"))
 
         together(8, act)
-    contents = [message["content"] for message in world.restart().load("a").messages]
+    contents = [message["content"] for message in world.restart().history.load("a").messages]
     for first, second in zip(contents[::2], contents[1::2], strict=True):
         assert (first.split()[0], first.split()[1], second.split()[1]) == (second.split()[0], "first", "second")
 
@@ -122,4 +122,4 @@ def test_two_openers_of_one_name_make_one_session(world: Simulation) -> None:
     together(8, act)
     assert len(opened) == 1
     assert len(refused) == 7
-    assert len(list(world.start().sessions())) == 1
+    assert len(list(world.start().sessions.list())) == 1

@@ -13,6 +13,7 @@ import relight
 from relight.errors import NotFound, Waiting
 from relight.library.facade import Relight
 from relight.sessions.session import Session, writer_of
+from relight.values.options import RunOptions
 from relight.values.queues import QueueKey
 from relight.values.status import Failure, StatusChange
 from relight.values.step import Changes
@@ -34,9 +35,9 @@ def world() -> Iterator[Simulation]:
 
 def seen(rl: Relight, ref: str, *, but: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
     """Everything a reader sees, but seq and times."""
-    info, loaded = msgspec.to_builtins(rl.get(ref)), msgspec.to_builtins(rl.load(ref))
+    info, loaded = msgspec.to_builtins(rl.sessions.get(ref)), msgspec.to_builtins(rl.history.load(ref))
     attention = info.pop("attention")
-    plan = rl.can_resume(ref)
+    plan = rl.runs.plan(ref)
     reported = {key: value for key, value in info.items() if key not in TIMES | COUNTED | but}
     head = rl.store.find(info["id"]).head  # type: ignore[union-attr]
     assert head is not None
@@ -101,26 +102,26 @@ def begin(world: Simulation, end: Callable[[Session], None]) -> Relight:
 def test_undo_leaves_no_difference_but_seq_and_times(world: Simulation, end: Callable[[Session], None]) -> None:
     rl = begin(world, end)
     before = seen(rl, "a")
-    rl.rewind("a@2")
+    rl.history.rewind("a@2")
     rewound = seen(rl, "a")
     assert rewound["head"] == 2 and rewound["said"] is None
-    rl.undo("a")
+    rl.history.undo("a")
     assert seen(rl, "a") == before
-    rl.undo("a", redo=True)
+    rl.history.redo("a")
     assert seen(rl, "a") == rewound
-    rl.undo("a")
+    rl.history.undo("a")
     assert seen(rl, "a") == before
 
 
 def test_a_rewind_to_where_it_stands_lets_a_completed_session_go_on_and_is_undone(world: Simulation) -> None:
     rl = begin(world, complete)
     before = seen(rl, "a")
-    rl.rewind(f"a@{before['head']}")
-    assert rl.get("a").status == "queued"
-    rl.undo("a")
+    rl.history.rewind(f"a@{before['head']}")
+    assert rl.sessions.get("a").status == "queued"
+    rl.history.undo("a")
     assert seen(rl, "a") == before
     with pytest.raises(NotFound):
-        rl.undo("a")
+        rl.history.undo("a")
 
 
 def test_undo_after_a_death_shows_the_death(world: Simulation) -> None:
@@ -130,8 +131,8 @@ def test_undo_after_a_death_shows_the_death(world: Simulation) -> None:
     rl = world.restart()
     before = seen(rl, "a", but={"evidence"})
     assert before["status"] == "terminated"
-    rl.rewind("a@2")
-    rl.undo("a")
+    rl.history.rewind("a@2")
+    rl.history.undo("a")
     assert seen(rl, "a", but={"evidence"}) == before
 
 
@@ -139,17 +140,17 @@ def test_undo_after_a_death_shows_the_death(world: Simulation) -> None:
 def test_redo_brings_back_what_was_done_since_the_rewind(world: Simulation, end: Callable[[Session], None]) -> None:
     rl = begin(world, complete)
     before = seen(rl, "a", but=WORK)
-    rl.rewind("a@2")
+    rl.history.rewind("a@2")
     with rl.session("a") as s:
         for word in ("new0", "new1"):
             s.append(user(word))
         end(s)
     worked = seen(rl, "a", but=WORK)
     for _ in range(2):
-        rl.undo("a")
+        rl.history.undo("a")
         assert seen(rl, "a", but=WORK) == before
         assert rl.session("a").is_finished
-        rl.undo("a", redo=True)
+        rl.history.redo("a")
         assert seen(rl, "a", but=WORK) == worked
     assert texts(rl, "a") == ["1", "new0", "new1"]
 
@@ -157,13 +158,13 @@ def test_redo_brings_back_what_was_done_since_the_rewind(world: Simulation, end:
 def test_work_between_an_undo_and_its_redo_comes_back_with_the_next_undo(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"123")
-    rl.rewind("a@2")
+    rl.history.rewind("a@2")
     write(rl, "a", "left")
-    rl.undo("a")
+    rl.history.undo("a")
     write(rl, "a", "right")
-    rl.undo("a", redo=True)
+    rl.history.redo("a")
     assert texts(rl, "a") == ["1", "left"]
-    rl.undo("a")
+    rl.history.undo("a")
     assert texts(rl, "a") == ["1", "2", "3", "right"]
 
 
@@ -172,36 +173,36 @@ def test_undo_goes_back_operation_by_operation_and_redo_forward(world: Simulatio
     write(rl, "a", *"1234")
     stood = [seen(rl, "a", but=WORK)]
     for target, word in ((4, "x"), (3, "y"), (2, "z")):
-        rl.rewind(f"a@{target}")
+        rl.history.rewind(f"a@{target}")
         write(rl, "a", word)
         stood.append(seen(rl, "a", but=WORK))
     for one in reversed(stood[:-1]):
-        rl.undo("a")
+        rl.history.undo("a")
         assert seen(rl, "a", but=WORK) == one
     with pytest.raises(NotFound):
-        rl.undo("a")
+        rl.history.undo("a")
     for one in stood[1:]:
-        rl.undo("a", redo=True)
+        rl.history.redo("a")
         assert seen(rl, "a", but=WORK) == one
     with pytest.raises(NotFound):
-        rl.undo("a", redo=True)
+        rl.history.redo("a")
 
 
 def test_a_place_in_line_is_left_and_taken_again(tmp_path: Path) -> None:
     rl = relight.open(f"sqlite:///{tmp_path}/relight.db")
-    rl.launch(["true"], directory="/", agent="command", name="a")
+    rl.runs.create(["true"], RunOptions(directory="/", agent="command", name="a"))
     write(rl, "a", *"12")
     with rl.session("a") as s:
         s.complete("x")
     before = seen(rl, "a", but=WORK)
-    rl.rewind("a@2")
-    rl.enqueue("a", queue="nightly")
+    rl.history.rewind("a@2")
+    rl.queues.enqueue("a", queue="nightly")
     line = QueueKey("nightly")
     (waits,) = rl.store.list_waiting(line, 9)
     queued = seen(rl, "a", but=WORK)
-    rl.undo("a")
+    rl.history.undo("a")
     assert (seen(rl, "a", but=WORK), rl.store.list_waiting(line, 9)) == (before, [])
-    rl.undo("a", redo=True)
+    rl.history.redo("a")
     assert (seen(rl, "a", but=WORK), rl.store.list_waiting(line, 9)) == (queued, [waits])
     rl.close()
 
@@ -209,12 +210,12 @@ def test_a_place_in_line_is_left_and_taken_again(tmp_path: Path) -> None:
 def test_a_forks_log_begins_with_the_fork(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"123")
-    rl.rewind("a@2")
+    rl.history.rewind("a@2")
     write(rl, "a", "x")
-    rl.fork("a", name="f")
-    assert rl.operations("f") == []
+    rl.history.fork("a", name="f")
+    assert rl.history.operations("f") == []
     with pytest.raises(NotFound):
-        rl.undo("f")
+        rl.history.undo("f")
 
 
 def test_redo_brings_back_the_files_of_the_work_since(tmp_path: Path) -> None:
@@ -234,7 +235,7 @@ def test_redo_brings_back_the_files_of_the_work_since(tmp_path: Path) -> None:
         s.append(user("late"))
         s.complete("done")
     before = files()
-    rl.rewind("a@v0", files=True)
+    rl.history.rewind("a@v0", files=True)
     with rl.session("a") as s:
         (location / "file").write_text("new")
         (location / "mine").write_text("mine")
@@ -242,8 +243,8 @@ def test_redo_brings_back_the_files_of_the_work_since(tmp_path: Path) -> None:
         s.checkpoint()
     worked = files()
     for _ in range(2):
-        rl.undo("a")
-        assert (files(), rl.get("a").status) == (before, "completed")
-        rl.undo("a", redo=True)
+        rl.history.undo("a")
+        assert (files(), rl.sessions.get("a").status) == (before, "completed")
+        rl.history.redo("a")
         assert (files(), texts(rl, "a")) == (worked, ["0", "new"])
     rl.close()

@@ -89,7 +89,7 @@ def test_json_comes_back_exactly(value: Any) -> None:
         assert s.once("effect", lambda: value) == value
         s.partial(value)
         s.complete(value)
-    loaded = world.restart().load("a")
+    loaded = world.restart().history.load("a")
     assert loaded.messages == [user(value), {"role": "assistant", "content": "ok", "extra": value}]
     assert loaded.state == {"kept": value}
     assert (loaded.partial, loaded.result) == (value, value)
@@ -108,7 +108,7 @@ def test_what_is_not_json_is_refused_with_its_place_and_nothing_is_written(messa
         assert "\x1b" not in str(caught.value)
         assert s.head == before
         s.append(user("goes on"))
-    assert world.restart().load("a").messages == [user("goes on")]
+    assert world.restart().history.load("a").messages == [user("goes on")]
 
 
 @pytest.mark.parametrize("bad", [math.nan, b"x", {1}, {"a": object()}, nested(10_000)], ids=names(5))
@@ -120,7 +120,7 @@ def test_state_results_and_partials_are_held_to_the_same_rule(bad: Any) -> None:
             with pytest.raises(InvalidMessage):
                 attempt()
         s.append(user("goes on"))
-    assert world.restart().load("a").state == {}
+    assert world.restart().history.load("a").state == {}
 
 
 def test_a_tuple_is_kept_as_a_list() -> None:
@@ -137,7 +137,7 @@ def test_what_the_caller_changes_later_is_not_changed_in_the_journal() -> None:
         s.append(message)
         message["content"].append("smuggled")
         assert s.messages == [user(["kept"])]
-    assert world.restart().load("a").messages == [user(["kept"])]
+    assert world.restart().history.load("a").messages == [user(["kept"])]
 
 
 def test_a_message_over_the_cap_is_refused_with_its_size() -> None:
@@ -156,7 +156,7 @@ def test_a_step_over_the_cap_is_refused_whole() -> None:
                 s.append(big)
             s.state["half"] = True
         s.append(user("goes on"))
-    loaded = world.restart().load("a")
+    loaded = world.restart().history.load("a")
     assert (loaded.messages, loaded.state) == ([user("goes on")], {})
 
 
@@ -187,7 +187,7 @@ def test_odd_text_in_reasons_questions_and_last_words_never_damages_a_session(te
         s.append({"role": "assistant", "content": text})
         s.state[text] = text
         s.ask(text)
-    rl.send("a", text)
+    rl.runs.send("a", text)
     with pytest.raises(FileNotFoundError), rl.session("a") as s:
         assert s.ask(text) == text
         raise FileNotFoundError(text)
@@ -195,10 +195,10 @@ def test_odd_text_in_reasons_questions_and_last_words_never_damages_a_session(te
     with rl.session("a") as s:
         s.once(text, lambda: text)
         s.halt(text)
-    info = world.restart().get("a")
+    info = world.restart().sessions.get("a")
     assert (info.status, info.task, info.key, info.labels) == ("halted", text, text, {"k": text})
-    assert world.start().load("a").state == {text: text}
-    assert world.start().verify().ok
+    assert world.start().history.load("a").state == {text: text}
+    assert world.start().history.verify().ok
 
 
 @pytest.mark.parametrize("call_id", ["\ud800", "a\x00b", "", "x" * 10_000], ids=["surrogate", "nul", "empty", "long"])
@@ -211,7 +211,7 @@ def test_odd_call_ids_are_only_data(call_id: str) -> None:
         (call,) = s.pending_calls()
         s.run_tool(call, {"f": lambda: "done"})
         s.checkpoint("here")
-    loaded = world.restart().load("a@here")
+    loaded = world.restart().history.load("a@here")
     assert loaded.messages[-1] == {"role": "tool", "tool_call_id": call_id, "content": "done"}
 
 
@@ -224,7 +224,7 @@ def test_whatever_a_tool_returns_the_session_loads_again(result: Any) -> None:
         s.append({"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": function}]})
         done = s.run_tool(s.pending_calls()[0], {"f": lambda: result})
         assert done.success
-    loaded = world.restart().load("a")
+    loaded = world.restart().history.load("a")
     assert loaded.calls[0].result == result
     assert loaded.messages[-1]["tool_call_id"] == "c"
 
@@ -251,7 +251,7 @@ def test_an_option_of_the_wrong_kind_is_refused_and_leaves_no_session(options: d
     rl = world.start()
     with pytest.raises(UsageError):
         rl.session("a", **options)
-    assert rl.find("a") is None
+    assert rl.sessions.find("a") is None
     with rl.session("a") as s:
         s.append(user("goes on"))
 
@@ -274,7 +274,7 @@ def test_keys_questions_and_reasons_of_the_wrong_kind_are_refused_and_nothing_is
             with pytest.raises(UsageError):
                 attempt()
         s.append(user("goes on"))
-    assert world.restart().load("a").messages == [user("kept"), user("goes on")]
+    assert world.restart().history.load("a").messages == [user("kept"), user("goes on")]
 
 
 def test_usage_of_any_size_adds_up_and_loads() -> None:
@@ -282,7 +282,7 @@ def test_usage_of_any_size_adds_up_and_loads() -> None:
     with world.start().session("a") as s:
         s.append(user("x"), usage={"input_tokens": 2**70, "output_tokens": 3, "cost": 0.5})
         s.append(user("x"), usage={"prompt_tokens": 1, "completion_tokens": None, "cost": None, "other": "x"})
-    usage = world.restart().get("a").usage
+    usage = world.restart().sessions.get("a").usage
     assert (usage.input_tokens, usage.output_tokens, usage.cost) == (2**70 + 1, 3, 0.5)
 
 
@@ -356,4 +356,4 @@ def test_labels_and_metadata_are_mappings(world: Simulation, field: str) -> None
     for wrong in (["a"], "a", 3):
         with pytest.raises(UsageError, match=f"{field} must be a mapping"):
             rl.session("a", **{field: wrong})  # type: ignore[arg-type]
-    assert rl.find("a") is None
+    assert rl.sessions.find("a") is None

@@ -39,7 +39,7 @@ def test_values_are_there_again_and_what_is_missing_is_named_before_anything_sta
         assert begun.run("resume", "job", "--yes", SERVICE_CODE=SECRET).stdout == "fast=1 red True\n"
     assert begun.run("fork", "job", "--name", "other").returncode == 0
     with relight.open(begun.store, create=False) as rl:
-        made = rl.get("other")
+        made = rl.sessions.get("other")
     assert (made.env, made.secrets) == (info["env"], info["secrets"])
 
 
@@ -69,12 +69,14 @@ def test_what_cannot_be_kept_is_refused_before_anything_is_made(shell: Shell, fl
 
 def test_a_worker_on_another_machine_has_the_values_and_needs_the_secrets(tmp_path: Path) -> None:
     with relight.open(tmp_path / "r.db") as rl:
-        made = rl.submit(["true"], name="job", directory=str(tmp_path), env={"MODE": "fast"}, secrets=["ELSEWHERE"])
+        made = rl.queues.submit(
+            ["true"], name="job", directory=str(tmp_path), env={"MODE": "fast"}, secrets=["ELSEWHERE"]
+        )
         assert (made.env, made.secrets) == ({"MODE": "fast"}, ["ELSEWHERE"])
         with pytest.raises(NotResumable, match="missing: ELSEWHERE"):
-            rl.check_start("job")
+            rl.runs.check_start("job")
         with pytest.raises(UsageError):
-            rl.submit(["true"], directory=str(tmp_path), env={"MODE": 5})  # type: ignore[dict-item]
+            rl.queues.submit(["true"], directory=str(tmp_path), env={"MODE": 5})  # type: ignore[dict-item]
 
 
 def test_the_variable_that_codex_is_configured_to_take_its_key_from_is_a_secret(tmp_path: Path) -> None:

@@ -212,13 +212,13 @@ def test_without_a_supervisor_the_library_holds_its_limits_itself() -> None:
         for budget, expected in ((1.0, 3), (None, 3), (2.0, 5)):
             with rl.session("lib", budget=budget) as s:
                 s.run(model, tools=[look], prompt="go")
-            assert (rl.get("lib").status, calls) == ("halted", expected)
+            assert (rl.sessions.get("lib").status, calls) == ("halted", expected)
         with rl.session("own", budget_tokens=10) as own:
             own.append({"role": "user", "content": "hello"})
             with pytest.raises(LimitReached, match="token budget reached"):
                 own.append({"role": "assistant", "content": "hi"}, usage={"input_tokens": 10})
-        assert rl.get("own").status == "halted"
-        assert len(rl.load("own").messages) == 2
+        assert rl.sessions.get("own").status == "halted"
+        assert len(rl.history.load("own").messages) == 2
     with relight.open("memory:") as rl, pytest.raises(UsageError):
         rl.session("none", budget=0)
 
@@ -283,7 +283,7 @@ def relight_began(shell: Shell) -> bool:
     if not shell.store.exists():
         return False
     with relight.open(shell.store, create=False) as rl:
-        found = rl.find("job")
+        found = rl.sessions.find("job")
         return found is not None and found.seq > 0
 
 

@@ -110,28 +110,30 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
     with relight.open(home / "p.db") as rl:
         shape: dict[str, Any] = {"directory": work, "name": "job"}
         refused: list[Callable[[], Any]] = [
-            lambda: rl.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(budget=5), **shape)),
-            lambda: rl.submit(words, policy=RunPolicy(budget=5), **shape),
+            lambda: rl.runs.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(budget=5), **shape)),
+            lambda: rl.queues.submit(words, policy=RunPolicy(budget=5), **shape),
         ]
         for start in refused:
             with pytest.raises(UsageError, match=NO_PRICE) as reported:
                 start()
             assert reported.value.hints[0] == "limit tokens instead: --budget-tokens N"
-        assert list(rl.sessions()) == []
-        rl.supervise(rl.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(retries=0), **shape))).run()
-        before = rl.get("job")
+        assert list(rl.sessions.list()) == []
+        rl.runs.supervise(
+            rl.runs.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(retries=0), **shape))
+        ).run()
+        before = rl.sessions.get("job")
         again: list[Callable[[], Any]] = [
-            lambda: rl.plan_start("job", ResumeOptions(limits=MONEY)),
-            lambda: rl.enqueue("job", limits=MONEY),
+            lambda: rl.runs.plan_start("job", ResumeOptions(limits=MONEY)),
+            lambda: rl.queues.enqueue("job", limits=MONEY),
         ]
         for start in again:
             with pytest.raises(UsageError, match=NO_PRICE) as reported:
                 start()
             assert reported.value.hints[0] == "limit tokens instead: relight resume job --budget-tokens N"
-        assert rl.get("job").limits == before.limits and rl.get("job").seq == before.seq
-        reasons = rl.can_resume("job", options=ResumeOptions(limits=MONEY)).reasons
+        assert rl.sessions.get("job").limits == before.limits and rl.sessions.get("job").seq == before.seq
+        reasons = rl.runs.plan("job", options=ResumeOptions(limits=MONEY)).reasons
         assert [reason.code for reason in reasons] == ["no_price"]
-        assert rl.can_resume("job", options=ResumeOptions(limits=TOKENS)).ok and rl.can_resume("job").ok
+        assert rl.runs.plan("job", options=ResumeOptions(limits=TOKENS)).ok and rl.runs.plan("job").ok
 
 
 def test_tokens_take_the_place_of_a_budget_whose_price_was_lost(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,15 +144,15 @@ def test_tokens_take_the_place_of_a_budget_whose_price_was_lost(home: Path, monk
     policy = RunPolicy(budget=5, retries=0)
     with relight.open(home / "p.db") as rl:
         shape: dict[str, Any] = {"directory": str(home / "work"), "name": "job", "agent": "claude"}
-        rl.supervise(rl.plan_launch(words, RunOptions(policy=policy, **shape))).run()
-        assert rl.can_resume("job").ok
+        rl.runs.supervise(rl.runs.plan_launch(words, RunOptions(policy=policy, **shape))).run()
+        assert rl.runs.plan("job").ok
     monkeypatch.delenv("RELIGHT_PRICES")
     with relight.open(home / "p.db") as rl:
-        assert not rl.can_resume("job").ok
+        assert not rl.runs.plan("job").ok
         with pytest.raises(NotResumable, match=NO_PRICE):
-            rl.supervise("job")
-        rl.supervise("job", ResumeOptions(retries=0, limits=TOKENS)).run()
-        assert rl.get("job").limits == {"budget": None, "budget_tokens": 500, "time_limit": None}
+            rl.runs.supervise("job")
+        rl.runs.supervise("job", ResumeOptions(retries=0, limits=TOKENS)).run()
+        assert rl.sessions.get("job").limits == {"budget": None, "budget_tokens": 500, "time_limit": None}
 
 
 # -- programs of one's own ------------------------------------------------------------------------------------------
@@ -161,28 +163,28 @@ def test_a_program_with_a_budget_and_no_price_opens_no_session() -> None:
         async with aio.open("memory:") as rl:
             with pytest.raises(UsageError, match=NO_PRICE):
                 await rl.session("job", model="nobodys-1", budget=5)
-            assert await rl.find("job") is None
+            assert await rl.sessions.find("job") is None
 
     asyncio.run(opened())
     with relight.open("memory:") as rl:
         with pytest.raises(UsageError, match=NO_PRICE) as reported:
             rl.session("job", model="nobodys-1", budget=5)
         assert "budget_tokens=N" in reported.value.hints[0] and "leave out model" in reported.value.hints[2]
-        assert rl.find("job") is None
+        assert rl.sessions.find("job") is None
         with rl.session("job", model="nobodys-1") as s:
             s.append({"role": "user", "content": "hello"})
-        before = rl.get("job")
+        before = rl.sessions.get("job")
         with pytest.raises(UsageError, match=NO_PRICE) as reported:
             rl.session("job", budget=5)
         assert len(reported.value.hints) == 2, "its model is recorded: leaving it out changes nothing"
-        assert rl.get("job") == before
+        assert rl.sessions.get("job") == before
         with rl.session("job", budget_tokens=50) as s:
             s.complete("done")
         s = rl.session("job", budget=5)
         assert s.is_finished, "it is only read"
         with pytest.raises(UsageError, match=NO_PRICE):
             s.run(lambda messages: REPLY, prompt="more")
-        assert rl.get("job").status == "completed"
+        assert rl.sessions.get("job").status == "completed"
 
 
 def test_a_program_that_told_what_its_model_cost_may_have_a_budget_for_it() -> None:
@@ -193,4 +195,4 @@ def test_a_program_that_told_what_its_model_cost_may_have_a_budget_for_it() -> N
             s.append(REPLY, usage={"input_tokens": 5, "cost": 0.5})
         with pytest.raises(UsageError, match="the model nobodys-2"):
             rl.session("job", model="nobodys-2")
-        assert rl.get("job").model == "nobodys-1"
+        assert rl.sessions.get("job").model == "nobodys-1"

@@ -494,4 +494,4 @@ def test_the_store_is_shared_with_the_program_whatever_its_path(tmp_path: Path) 
     program = "import relight\nwith relight.open() as rl, rl.session('x') as s: s.complete(rl.store.url)"
     assert shell.run("run", "--name", "odd", "--", PYTHON, "-c", program).returncode == 0
     with relight.open(shell.store) as rl:
-        assert rl.load("odd").result == rl.store.url
+        assert rl.history.load("odd").result == rl.store.url

@@ -54,25 +54,25 @@ class Scene:
         self.store = base / "store" / "r.db"
         self.seen = base / "seen"
         self.rl = relight.open(self.store)
-        self.rl.supervise(self.plan("job")).run()
-        assert self.rl.get("job").status == "completed"
+        self.rl.runs.supervise(self.plan("job")).run()
+        assert self.rl.sessions.get("job").status == "completed"
 
     def plan(self, name: str) -> Any:
         roots = {"main": str(self.work)}
         options = RunOptions(directory=str(self.work), agent="agent", name=name, workspace=roots)
-        return self.rl.plan_launch([str(self.program)], options)
+        return self.rl.runs.plan_launch([str(self.program)], options)
 
     def at(self, number: int) -> str:
         seq = next(
             one.seq
-            for one in self.rl.checkpoints("job")
-            if self.rl.load(f"job@{one.seq}").messages[-1:] == [reply(number)]
+            for one in self.rl.history.checkpoints("job")
+            if self.rl.history.load(f"job@{one.seq}").messages[-1:] == [reply(number)]
         )
         return f"job@{seq}"
 
     def everything(self) -> tuple[Any, ...]:
         """All sessions as `show --json` has them, what is stored of each, and every directory beside the workspace."""
-        shown = [session_document(one) for one in self.rl.sessions()]
+        shown = [session_document(one) for one in self.rl.sessions.list()]
         for one in shown:
             one.pop("evidence")  # a lease that was given back leaves its epoch
         steps = [(one["id"], list(self.rl.store.steps(one["id"]))) for one in shown]
@@ -129,7 +129,7 @@ def no_format(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def no_secret(scene: Scene) -> Iterator[None]:
-    identity = scene.rl.store.find(scene.rl.get("job").id).identity  # type: ignore[union-attr]
+    identity = scene.rl.store.find(scene.rl.sessions.get("job").id).identity  # type: ignore[union-attr]
     scene.rl.store.update(msgspec.structs.replace(identity, secrets=["NO_SUCH_SECRET"]))
     yield
     scene.rl.store.update(identity)
@@ -171,11 +171,11 @@ Door = Callable[[Scene], Any]
 
 def resumes(ref: str | None = None, **options: Any) -> Door:
     """In front, in the library: what the command line does too."""
-    return lambda scene: scene.rl.supervise(ref or scene.at(1), ResumeOptions(prompt="p", **options)).run()
+    return lambda scene: scene.rl.runs.supervise(ref or scene.at(1), ResumeOptions(prompt="p", **options)).run()
 
 
 def runs(scene: Scene) -> Any:
-    return scene.rl.supervise(scene.plan("other")).run()
+    return scene.rl.runs.supervise(scene.plan("other")).run()
 
 
 def opens(scene: Scene) -> Any:
@@ -218,9 +218,9 @@ def test_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) -> None:
             tried += 1
     assert len(scene.reported()) == 1, "nothing ran but the first run"
     assert tried > 30
-    scene.rl.supervise("job", ResumeOptions(prompt="now")).run()
+    scene.rl.runs.supervise("job", ResumeOptions(prompt="now")).run()
     assert scene.reported()[-1].endswith("['now']"), "and of all the prompts only this one is there"
-    assert sum(one["role"] == "user" for one in scene.rl.load("job").messages) == 1
+    assert sum(one["role"] == "user" for one in scene.rl.history.load("job").messages) == 1
 
 
 def test_a_workspace_that_was_lost_is_put_back_or_the_start_leaves_no_directory(scene: Scene) -> None:
@@ -228,10 +228,10 @@ def test_a_workspace_that_was_lost_is_put_back_or_the_start_leaves_no_directory(
         before = scene.everything()
         with no_format(scene), pytest.raises(RelightError):
             faults.arm("commit.enter", lambda name: (_ for _ in ()).throw(Conflict("somebody")))
-            scene.rl.supervise("job", ResumeOptions(prompt="p", restore=True)).run()
+            scene.rl.runs.supervise("job", ResumeOptions(prompt="p", restore=True)).run()
         faults.disarm()
         assert scene.everything() == before
-        supervision = scene.rl.supervise("job", ResumeOptions(prompt="p", restore=True))
+        supervision = scene.rl.runs.supervise("job", ResumeOptions(prompt="p", restore=True))
         supervision.run()
         assert (scene.work / "file").read_text() == "v3"
         assert supervision.outcome is not None and supervision.outcome.put_back is not None
@@ -243,14 +243,14 @@ def test_a_lease_that_is_lost_in_between_leaves_the_session_to_its_owner(scene: 
     def taken(name: str) -> None:
         faults.disarm()
         with relight.open(scene.store) as other:
-            other.prepare_resume("job", prompt="theirs")
+            other.runs.prepare("job", prompt="theirs")
             opened.append(other.session("job"))
 
     opened: list[Any] = []
     faults.arm("resume.planned", taken)
     with pytest.raises(LeaseHeld):
-        scene.rl.supervise("job", ResumeOptions(prompt="mine")).run()
-    said = [one["content"] for one in scene.rl.load("job").messages if one["role"] == "user"]
+        scene.rl.runs.supervise("job", ResumeOptions(prompt="mine")).run()
+    said = [one["content"] for one in scene.rl.history.load("job").messages if one["role"] == "user"]
     assert said == ["theirs"] and len(scene.reported()) == 1
 
 
@@ -272,8 +272,8 @@ def test_a_kill_before_the_commit_leaves_nothing_and_after_it_the_start_happened
         left = {one.name for one in scene.base.iterdir()} - {one.split("/")[0] for one in before[2]}
         assert left == {"work-again"}, "what the killed one had made is gone"
     else:
-        assert scene.rl.get("again").attempt == 1
-        scene.rl.resume("again", prompt="and on")
+        assert scene.rl.sessions.get("again").attempt == 1
+        scene.rl.runs.resume("again", ResumeOptions(prompt="and on"))
     assert (scene.base / "work-again" / "file").read_text() == "v2"
     assert scene.reported()[-1].split()[2] == "v2"
 
@@ -355,11 +355,11 @@ def test_one_shape_of_answer_over_http_and_the_files_of_the_checkpoint(scene: Sc
         other = client.post(f"/api/checkpoints/{below}/resume", json={"prompt": "a third"}).json()
         assert set(one) - set(other) == {"checkpointId"} and not set(other) - set(one)
         for made, said in ((one, "another way"), (other, "a third")):
-            assert made["resumed_from"] == seq and made["checkpoint"] == f"{scene.rl.get('job').id}@{seq}"
+            assert made["resumed_from"] == seq and made["checkpoint"] == f"{scene.rl.sessions.get('job').id}@{seq}"
             assert made["prompt_sent"] and made["attempt"] == 1 and made["command"] == [str(scene.program)]
             session = made["session"]["id"]
             assert made["workspace"] == {"main": f"{scene.work}-{session[:8]}"} and made["put_back"] is not None
-            eventually(lambda: scene.rl.get(session).status == "completed", what="its end")  # noqa: B023
+            eventually(lambda: scene.rl.sessions.get(session).status == "completed", what="its end")  # noqa: B023
             line = next(line for line in scene.reported() if line.startswith(session))
             assert line.split()[1:3] == [f"{scene.work}-{session[:8]}", "v1"] and line.endswith(f"['{said}']")
         assert (scene.work / "file").read_text() == "v3"
@@ -371,30 +371,30 @@ def test_one_shape_of_answer_over_http_and_the_files_of_the_checkpoint(scene: Sc
 
 
 def test_a_fork_has_its_own_directory_when_it_is_started_and_never_its_parents(scene: Scene) -> None:
-    for number, start in ((1, scene.rl.resume), (2, open_and_look)):
-        fork = scene.rl.fork(scene.at(number), name=f"fork-{number}")
+    for number, start in ((1, scene.rl.runs.resume), (2, open_and_look)):
+        fork = scene.rl.history.fork(scene.at(number), name=f"fork-{number}")
         path = Path(fork.workspace["main"])
         assert path == Path(f"{scene.work}-fork-{number}") and not path.exists(), "O(1): nothing is copied yet"
-        start(f"fork-{number}", prompt="go")
+        start(f"fork-{number}", ResumeOptions(prompt="go"))
         assert (path / "file").read_text() == f"v{number}"
         assert (scene.work / "file").read_text() == "v3"
-    named = scene.rl.fork(scene.at(1), name="third", workspace=str(scene.base / "third"))
+    named = scene.rl.history.fork(scene.at(1), name="third", workspace=str(scene.base / "third"))
     assert Path(named.workspace["main"], "file").read_text() == "v1"
-    taken = scene.rl.fork(scene.at(1), name="fork-3")
+    taken = scene.rl.history.fork(scene.at(1), name="fork-3")
     (scene.base / "work-fork-4").mkdir()
     assert taken.workspace["main"] == f"{scene.work}-fork-3"
-    assert scene.rl.fork(scene.at(1), name="fork-4").workspace["main"] == f"{scene.work}-fork-4-2"
+    assert scene.rl.history.fork(scene.at(1), name="fork-4").workspace["main"] == f"{scene.work}-fork-4-2"
 
     def look_here(rl: Relight) -> None:
         with rl.session(scene.at(1)) as s:
-            assert Path(rl.get(s.id).workspace["main"], "file").read_text() == "v1"
+            assert Path(rl.sessions.get(s.id).workspace["main"], "file").read_text() == "v1"
 
     look_here(scene.rl)
 
 
-def open_and_look(ref: str, prompt: str) -> None:
+def open_and_look(ref: str, options: ResumeOptions) -> None:
     with relight.open() as rl, rl.session(ref) as s:
-        s.append({"role": "user", "content": prompt})
+        s.append({"role": "user", "content": options.prompt})
 
 
 def test_in_place_puts_the_original_directory_back_and_is_refused_while_another_session_runs_there(
@@ -404,25 +404,25 @@ def test_in_place_puts_the_original_directory_back_and_is_refused_while_another_
     with scene.rl.session("job") as s, pytest.raises(NotResumable):
         assert s.is_finished
         with scene.rl.session("neighbour", workspace=scene.work):
-            scene.rl.resume(scene.at(1), prompt="p", in_place=True)
+            scene.rl.runs.resume(scene.at(1), ResumeOptions(prompt="p", in_place=True))
     assert (scene.work / "file").read_text() == "v3"
-    supervision = scene.rl.supervise(scene.at(1), ResumeOptions(prompt="p", in_place=True, name="there"))
+    supervision = scene.rl.runs.supervise(scene.at(1), ResumeOptions(prompt="p", in_place=True, name="there"))
     supervision.run()
     assert scene.reported()[-1].split()[1:3] == [str(scene.work), "v1"]
     assert (scene.work / "mine").read_text() == "nobody captured this"
     assert supervision.outcome is not None and supervision.outcome.put_back is not None
-    scene.rl.undo("there")
+    scene.rl.history.undo("there")
     assert (scene.work / "file").read_text() == "v3"
 
 
 def test_a_resume_of_a_resume_inherits_the_whole_execution_context(scene: Scene) -> None:
-    first = scene.rl.store.find(scene.rl.get("job").id)
+    first = scene.rl.store.find(scene.rl.sessions.get("job").id)
     assert first is not None
     changed = msgspec.structs.replace(first.identity, labels={"team": "web"}, secrets=["SEEN"], runtime="process")
     scene.rl.store.update(changed)
-    once = scene.rl.resume(scene.at(1), prompt="one").ended.session
-    twice = scene.rl.resume(f"{once.id}@{once.head - 1}", prompt="two").ended.session
-    again = scene.rl.resume(twice.id, prompt="three").ended.session
+    once = scene.rl.runs.resume(scene.at(1), ResumeOptions(prompt="one")).ended.session
+    twice = scene.rl.runs.resume(f"{once.id}@{once.head - 1}", ResumeOptions(prompt="two")).ended.session
+    again = scene.rl.runs.resume(twice.id, ResumeOptions(prompt="three")).ended.session
     records = [scene.rl.store.find(one.id) for one in (once, twice, again)]
     for record in records:
         assert record is not None

@@ -20,7 +20,7 @@ def test_append_returns_the_checkpoint_that_the_block_is_committed_as(world: Sim
             assert first.seq == s._recorder.head.seq + 1
         assert first is second is block.checkpoint
         assert (first.id, first.label, first.message_count) == (s.head, "both", 2)
-        assert first == list(world.start().checkpoints("a"))[-1]
+        assert first == list(world.start().history.checkpoints("a"))[-1]
 
 
 def test_it_is_exact_although_another_thread_writes_in_between(world: Simulation) -> None:

@@ -43,7 +43,7 @@ def run(rl: Any, tools: Any, *names: str, **options: Any) -> Any:
 
 def results(rl: Any) -> list[tuple[str, Any]]:
     """(id, text) of each result, as the provider gets them."""
-    messages = rl.load("a").messages
+    messages = rl.history.load("a").messages
     return [
         (block["tool_use_id"], block["content"])
         for message in messages
@@ -77,7 +77,7 @@ def test_calls_of_one_reply_overlap_and_their_results_are_one_message_in_the_ord
     with relight.open("memory:") as rl:
         assert run(rl, tools, *tools) == "done"
         assert results(rl) == [(f"c{number}", f"result {number}") for number in range(4)]
-        calls = rl.load("a").calls
+        calls = rl.history.load("a").calls
         assert order == [3, 2, 1, 0]
         assert sorted(call.result_seq or 0 for call in calls) == [call.result_seq for call in reversed(calls)]
         assert len({call.intent_seq for call in calls}) == 4
@@ -101,7 +101,7 @@ def test_coroutines_and_plain_functions_overlap_on_an_event_loop() -> None:
         tools = {"task": on_the_loop, "thread": in_a_thread}
         async with relight.aio.open("memory:") as rl, await rl.session("a", provider="anthropic") as s:
             names = ("task", "thread", "task", "thread")
-            return await s.run(model(*names), tools=tools, prompt="go"), await rl.load("a")
+            return await s.run(model(*names), tools=tools, prompt="go"), await rl.history.load("a")
 
     said, loaded = asyncio.run(asyncio.wait_for(main(), BOUND_SECONDS))
     assert said == "done"
@@ -169,7 +169,7 @@ def test_an_error_of_one_does_not_lose_the_others_and_an_exit_of_one_is_in_doubt
         tools = {"fine": fine, "broken": broken, "leaves": leaves}
         with pytest.raises(SystemExit):
             run(rl, tools, "leaves", "broken", "fine")
-        calls = rl.load("a").calls
+        calls = rl.history.load("a").calls
         assert [(call.success, call.in_doubt) for call in calls] == [(None, True), (False, False), (True, False)]
         run(rl, tools, "leaves", "broken", "fine")
         assert [text for _, text in results(rl)][1:] == ["ValueError: broken", "fine"]
@@ -195,9 +195,9 @@ def test_a_call_that_waits_for_approval_lets_the_others_finish() -> None:
         for decided in range(2):
             with pytest.raises(Waiting):
                 run(rl, [pay, look], *names)
-            assert (rl.get("a").status, sorted(ran)) == ("waiting", sorted(["look"] * 2 + ["pay"] * decided))
-            assert rl.get("a").in_doubt == 0
-            rl.decide("a", allow=True)
+            assert (rl.sessions.get("a").status, sorted(ran)) == ("waiting", sorted(["look"] * 2 + ["pay"] * decided))
+            assert rl.sessions.get("a").in_doubt == 0
+            rl.runs.approve("a")
         assert run(rl, [pay, look], *names) == "done"
         assert [text for _, text in results(rl)] == ["paid", "seen", "paid", "seen"]
     assert sorted(ran) == ["look", "look", "pay", "pay"]
@@ -219,10 +219,10 @@ def test_ctrl_c_tells_each_call_truly_and_begins_no_other(tmp_path: Path) -> Non
     with relight.open(str(tmp_path / "r.db")) as rl:
         with pytest.raises(KeyboardInterrupt):
             run(rl, {"slow": slow, "interrupting": interrupting}, "slow", "slow", "interrupting", "slow", parallel=3)
-        assert rl.get("a").status == "working", "the lease is kept while they run"
+        assert rl.sessions.get("a").status == "working", "the lease is kept while they run"
         go.set()
-        wait_for(lambda: rl.get("a").status == "terminated")
-        calls = rl.load("a").calls
+        wait_for(lambda: rl.sessions.get("a").status == "terminated")
+        calls = rl.history.load("a").calls
         assert [(call.result, call.in_doubt, call.intent_seq is None) for call in calls] == [
             ("ended", False, False),
             ("ended", False, False),
@@ -254,7 +254,7 @@ def test_a_cancelled_run_cancels_each_of_its_calls_and_waits_for_them() -> None:
                 with pytest.raises(asyncio.CancelledError):
                     await task
                 assert (len(ended), asyncio.all_tasks()) == (3, before)
-            loaded = await rl.load("a")
+            loaded = await rl.history.load("a")
             assert [call.in_doubt for call in loaded.calls] == [True, True, True, False]
 
     asyncio.run(asyncio.wait_for(main(), BOUND_SECONDS))
@@ -299,11 +299,11 @@ def test_killed_in_the_middle_each_of_four_is_told_truly_and_none_runs_again(tmp
     with subprocess.Popen(arguments, cwd=Path(__file__).parents[3]) as child, relight.open(store) as rl:
         try:
             wait_for(lambda: len(list(outside.iterdir())) == 4)
-            wait_for(lambda: sum(call.success is True for call in rl.load("a").calls) == 2)
+            wait_for(lambda: sum(call.success is True for call in rl.history.load("a").calls) == 2)
         finally:
             os.kill(child.pid, signal.SIGKILL)
             child.wait(BOUND_SECONDS)
-        told = [(call.name, call.success, call.in_doubt) for call in rl.load("a").calls]
+        told = [(call.name, call.success, call.in_doubt) for call in rl.history.load("a").calls]
         assert told == [("hang0", None, True), ("quick0", True, False), ("hang1", None, True), ("quick1", True, False)]
 
         def never() -> None:

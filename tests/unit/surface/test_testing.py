@@ -46,10 +46,10 @@ class Mailer:
 
 @pytest.mark.parametrize("test", ["first", "second"])
 def test_relight_store_is_empty_and_the_default_one(relight_store: relight.Relight, test: str) -> None:
-    assert list(relight_store.sessions()) == []
+    assert list(relight_store.sessions.list()) == []
     with relight.open() as rl, rl.session("mine") as s:
         s.complete(test)
-    assert [info.name for info in relight_store.sessions()] == ["mine"]
+    assert [info.name for info in relight_store.sessions.list()] == ["mine"]
     assert os.environ["RELIGHT_STORE"] in relight_store.store.url
 
 
@@ -70,7 +70,7 @@ def test_a_scripted_model_answers_in_its_providers_form(
     assert relight_effects.counts() == {"mail to ada": 1, "mail to bob": 1}
     assert mailer.model.calls == 2
     assert len(mailer.model.conversations[0]) == 1
-    usage = relight_store.get("tell-both").usage
+    usage = relight_store.sessions.get("tell-both").usage
     assert (usage.input_tokens, usage.output_tokens) == (20, 10)
 
 

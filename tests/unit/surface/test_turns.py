@@ -41,7 +41,7 @@ def test_turns_by_hand_and_run_record_the_same(world: Simulation) -> None:
         with world.start().session(name) as s:
             tools = {"t": lambda: "r"}
             assert (by_hand(s, tools) if name == "hand" else s.run(model, tools=tools, prompt="go")) == "2 done"
-        recorded.append([(step.kind, step.message_count) for step in world.start().checkpoints(name)])
+        recorded.append([(step.kind, step.message_count) for step in world.start().history.checkpoints(name)])
     assert recorded[0] == recorded[1]
 
 
@@ -107,7 +107,13 @@ def test_a_prompt_is_said_once_and_another_text_is_a_new_turn(world: Simulation)
         assert (second.seq, s.is_finished) == (s._recorder.head.seq, False)
         assert s.run(Scripted("second")) == "second"
         assert (s.prompt("x", id="1") is None, s.prompt("y", id="1")) == (False, None)
-    assert [one["content"] for one in world.start().load("a").messages] == ["one", "first", "two", "second", "x"]
+    assert [one["content"] for one in world.start().history.load("a").messages] == [
+        "one",
+        "first",
+        "two",
+        "second",
+        "x",
+    ]
 
 
 def test_a_prompt_answers_open_calls_in_the_same_step(world: Simulation) -> None:

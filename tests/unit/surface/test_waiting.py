@@ -42,7 +42,7 @@ def test_a_program_that_waits_ends_with_one_line_and_exit_code_0(program: str, t
     done = run(program, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", LINE)
     with relight.open(f"sqlite:///{tmp_path}/w.db") as rl:
-        assert (rl.get("w").status, rl.get("w").question) == ("waiting", "go on?")
+        assert (rl.sessions.get("w").status, rl.sessions.get("w").question) == ("waiting", "go on?")
 
 
 def test_other_errors_go_to_the_hook_that_the_program_has_set(tmp_path: Path) -> None:

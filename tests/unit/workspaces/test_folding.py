@@ -121,15 +121,15 @@ def test_a_fork_into_a_directory_and_an_imported_bundle_are_refused_and_leave_no
     with relight.open(tmp_path / "relight.db") as rl:
         with rl.session("one", workspace=tmp_path / "tree") as s:
             s.append({"role": "user", "content": "x"})
-        rl.export_bundle("one", tmp_path / "one.relight")
+        rl.history.export("one", tmp_path / "one.relight")
         monkeypatch.setattr(home, "TreeWorkspace", FoldingWorkspace)
         with pytest.raises(NamesFold):
-            rl.fork("one", workspace=str(tmp_path / "fork"))
+            rl.history.fork("one", workspace=str(tmp_path / "fork"))
         assert not (tmp_path / "fork").exists()
     with relight.open(tmp_path / "other.db") as rl:
-        imported = rl.import_bundle(tmp_path / "one.relight", workspace=str(tmp_path / "imported"))
+        imported = rl.history.import_(tmp_path / "one.relight", workspace=str(tmp_path / "imported"))
         with pytest.raises(NamesFold):
-            rl.restore(imported.session)
+            rl.files.restore(imported.session)
         assert not (tmp_path / "imported").exists() or not list((tmp_path / "imported").iterdir())
 
 

@@ -20,8 +20,8 @@ from relight.cli.render.outcome import next_command, print_checkpoint
 def approve(cli: CliContext, ref: str, as_json: bool) -> int:
     """Allow the tool call that session REF waits for. The decision is recorded and used once."""
     with cli.opened() as rl:
-        made = rl.decide(ref, allow=True)
-        info = rl.get(ref)
+        made = rl.runs.approve(ref)
+        info = rl.sessions.get(ref)
     return print_checkpoint(cli, made, info.title, "allowed", ("continue", next_command(info)), as_json=as_json)
 
 
@@ -38,6 +38,6 @@ def approve(cli: CliContext, ref: str, as_json: bool) -> int:
 def deny(cli: CliContext, ref: str, why: str | None, as_json: bool) -> int:
     """Deny the tool call that session REF waits for. The decision is recorded and used once."""
     with cli.opened() as rl:
-        made = rl.decide(ref, allow=False, reason=why)
-        info = rl.get(ref)
+        made = rl.runs.deny(ref, reason=why)
+        info = rl.sessions.get(ref)
     return print_checkpoint(cli, made, info.title, "denied", ("continue", next_command(info)), as_json=as_json)

@@ -23,9 +23,9 @@ from relight.values.info import SessionInfo
 def send(cli: CliContext, ref: str, text: str, as_json: bool) -> int:
     """Send TEXT to a session. It is the answer it waits for, its next prompt, or typed to a live agent."""
     with cli.opened() as rl:
-        before = rl.get(ref)
-        made = rl.send(ref, text)
-        info = rl.get(ref)
+        before = rl.sessions.get(ref)
+        made = rl.runs.send(ref, text)
+        info = rl.sessions.get(ref)
     if made is None:
         return _delivered(cli, info, as_json=as_json)
     done = "answered" if before.question else "prompt added"

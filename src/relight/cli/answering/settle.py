@@ -37,8 +37,8 @@ def settle(cli: CliContext, ref: str, call: str, result: str | None, retry: bool
     with cli.opened() as rl:
         if not retry and result is None:
             return _show(cli, rl, ref, call, as_json=as_json)
-        made = rl.settle(ref, call, result=result, retry=retry)
-        name = rl.get(ref).title
+        made = rl.runs.settle(ref, call, result=result, retry=retry)
+        name = rl.sessions.get(ref).title
     done = f"{call} may run again" if retry else f"{call} has its result"
     return print_checkpoint(cli, made, name, done, ("continue", f"relight resume {name}"), as_json=as_json)
 
@@ -46,7 +46,7 @@ def settle(cli: CliContext, ref: str, call: str, result: str | None, retry: bool
 def _show(cli: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool) -> int:
     """Print the call and the two ways to settle it; changes nothing."""
     # By id among the calls in doubt only: a provider may have used the same id for a call that ended.
-    calls = rl.load(ref).calls
+    calls = rl.history.load(ref).calls
     call = next((one for one in calls if one.id == wanted and one.in_doubt), None)
     if call is None:
         doubts = ", ".join(one.id for one in calls if one.in_doubt)
@@ -59,7 +59,7 @@ def _show(cli: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool)
     started = f"{call.started_at.astimezone():%Y-%m-%d %H:%M:%S}" if call.started_at is not None else "?"
     lines = [f"{call.name}  {arguments}", f"started at @{call.intent_seq}, {started}; outcome unknown"]
     cli.console.write([[line] for line in lines]) if cli.console.out.terminal else cli.console.row(tuple(lines))
-    name = rl.get(ref).title
+    name = rl.sessions.get(ref).title
     cli.console.next(
         ("it took effect", shlex.join(["relight", "settle", name, wanted, "--result", "TEXT"])),
         ("it did not", shlex.join(["relight", "settle", name, wanted, "--retry"])),

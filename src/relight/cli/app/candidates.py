@@ -44,17 +44,17 @@ def with_candidates(error: RelightError, cli: CliContext) -> RelightError:
 
 def _candidates(rl: Relight, error: Ambiguous | NotFound) -> list[SessionInfo]:
     if isinstance(error, Ambiguous):
-        return [info for one in error.candidates[: 2 * _MAX] if (info := rl.find(one)) is not None]
+        return [info for one in error.candidates[: 2 * _MAX] if (info := rl.sessions.find(one)) is not None]
     word = error.ref.partition("@")[0]
     if not word.isascii() or not word.isprintable():
         return []
-    holding = list(rl.sessions(search=word, limit=_MAX)) if word else []
+    holding = list(rl.sessions.list(search=word, limit=_MAX)) if word else []
     if holding:
         return holding
     # A misspelt name is compared with recent sessions only: the store cannot search by similarity.
     from difflib import get_close_matches
 
-    by_name = {info.name: info for info in rl.sessions(limit=_MAX_SCANNED) if info.name}
+    by_name = {info.name: info for info in rl.sessions.list(limit=_MAX_SCANNED) if info.name}
     return [by_name[name] for name in get_close_matches(word, by_name, n=_MAX)]
 
 

@@ -62,7 +62,7 @@ def completions(store: str | None, incomplete: str) -> list[Found]:
 
 def _sessions(rl: Relight, incomplete: str) -> list[Found]:
     # Names first; an id is offered for a nameless session, or once the beginning of one is typed.
-    found = [info for info in rl.sessions(limit=_MAX) if info.status != "archived"]
+    found = [info for info in rl.sessions.list(limit=_MAX) if info.status != "archived"]
     named = [(info.name, info.status) for info in found if info.name and info.name.startswith(incomplete)]
     by_id = [
         (info.id[:8], info.status) for info in found if info.id.startswith(incomplete) and (incomplete or not info.name)
@@ -72,5 +72,5 @@ def _sessions(rl: Relight, incomplete: str) -> list[Found]:
 
 def _labels(rl: Relight, incomplete: str) -> list[Found]:
     session, _, label = incomplete.partition("@")
-    labels = {one.label: one for one in rl.checkpoints(session) if one.label and one.label.startswith(label)}
+    labels = {one.label: one for one in rl.history.checkpoints(session) if one.label and one.label.startswith(label)}
     return [(f"{session}@{one.label}", f"@{one.seq}") for one in labels.values()]

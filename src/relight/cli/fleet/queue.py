@@ -52,12 +52,12 @@ def queue(
         raise UsageError(f"which queue? relight queue {what} NAME")
     with cli.opened(create=True) as rl:
         if what == "forget":
-            rl.forget_queue(name)
+            rl.queues.forget(name)
             cli.console.say(Span("✓ ", "ok"), Span(name, "bold"), " has no limits now")
             return 0
         if not given:
             raise UsageError("nothing to set", hints=["--concurrency N, --rate 10/min, --retries N"])
-        made = rl.set_queue(name, concurrency=concurrency, rate=rate, retries=retries)
+        made = rl.queues.set(name, concurrency=concurrency, rate=rate, retries=retries)
     from relight.journal.queues.slots import shown_rate
 
     if as_json:
@@ -72,7 +72,7 @@ def _list(cli: CliContext, *, as_json: bool) -> int:
     from relight.journal.queues.slots import shown_rate
 
     with cli.opened() as rl:
-        found = rl.queues()
+        found = rl.queues.list()
     if as_json:
         cli.console.document([msgspec.to_builtins(one) for one in found])
         return 0

@@ -145,7 +145,7 @@ def _print_start(cli: CliContext, options: WorkerOptions) -> None:
 
 
 def _list(cli: CliContext, rl: Relight, *, as_json: bool) -> int:
-    found = rl.workers()
+    found = rl.queues.workers()
     if as_json:
         documents = [
             {

@@ -48,8 +48,8 @@ def fork(
     if dry_run:
         return _print_plan(cli, checkpoint, name, workspace, as_json=as_json)
     with cli.opened() as rl:
-        calls = rl.planned_calls(checkpoint, after="fork")
-        made = rl.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
+        calls = rl.history.planned_calls(checkpoint, after="fork")
+        made = rl.history.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
     if as_json:
         console.document(session_document(made))
         return 0
@@ -72,9 +72,9 @@ def fork(
 def _print_plan(cli: CliContext, checkpoint: str, name: str | None, workspace: str | None, *, as_json: bool) -> int:
     console = cli.console
     with cli.opened() as rl:
-        files = rl.plan_fork_files(checkpoint, name=name, workspace=workspace)
-        calls, parent = rl.planned_calls(checkpoint, after="fork"), rl.checkpoint(checkpoint).id
-        roots = rl.get(checkpoint).workspace
+        files = rl.files.plan_fork(checkpoint, name=name, workspace=workspace)
+        calls, parent = rl.history.planned_calls(checkpoint, after="fork"), rl.history.checkpoint(checkpoint).id
+        roots = rl.sessions.get(checkpoint).workspace
     if as_json:
         planned = {"calls": msgspec.to_builtins(calls), "files_plan": msgspec.to_builtins(files)}
         console.document({"parent": parent, **planned})

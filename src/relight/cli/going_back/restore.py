@@ -57,9 +57,9 @@ def restore(
     """Restore the files of CHECKPOINT. A session stands for its head. No file is lost that no snapshot holds."""
     console = cli.console
     with cli.opened() as rl:
-        info = rl.get(checkpoint)
+        info = rl.sessions.get(checkpoint)
         differences = differences_of(rl, checkpoint) if dry_run and not as_json else None
-        report = rl.restore(checkpoint, paths=paths, choice=choice or "stop", exact=exact, dry_run=dry_run)
+        report = rl.files.restore(checkpoint, paths=paths, choice=choice or "stop", exact=exact, dry_run=dry_run)
     if as_json:
         step = report.checkpoint.id if report.checkpoint is not None else None
         console.document(
@@ -80,4 +80,4 @@ def restore(
 
 def differences_of(rl: Relight, checkpoint: str) -> Differences:
     """How the disk differs from a checkpoint, by root and path."""
-    return {(one.root, one.path): one for one in rl.diff(checkpoint) if one.what != "left out"}
+    return {(one.root, one.path): one for one in rl.files.diff(checkpoint) if one.what != "left out"}

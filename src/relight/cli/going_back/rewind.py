@@ -112,7 +112,7 @@ def rewind(
             _refuse_without_files(preview, checkpoint)
         # The preview is not pinned: the rewind plans again, and stops at conflicts that appeared meanwhile.
         began = perf_counter()
-        made = rl.rewind(
+        made = rl.history.rewind(
             checkpoint,
             conversation=scope != "files",
             files=scope != "conversation",
@@ -160,21 +160,21 @@ def _print_preview(
 def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...]) -> Preview:
     if "@" not in checkpoint:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
-    plan = rl.can_resume(checkpoint, disk=False)
-    info = rl.get(plan.session)
+    plan = rl.runs.plan(checkpoint, disk=False)
+    info = rl.sessions.get(plan.session)
     target = int(plan.checkpoint.rpartition("@")[2])
-    label = next((one.label for one in rl.checkpoints(info.id) if one.seq == target), None)
+    label = next((one.label for one in rl.history.checkpoints(info.id) if one.seq == target), None)
     files = None
     if plan.files is not None:
         files = FilesPreview(stay=True) if scope == "conversation" else _files(rl, checkpoint, info, choice)
     calls = _calls(rl, checkpoint, again) if scope != "files" else []
-    return Preview(info, target, label, rl.effects_since(info.id, target), files, calls, scope)
+    return Preview(info, target, label, rl.history.effects_since(info.id, target), files, calls, scope)
 
 
 def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[PlannedCall] | None:
     """What is done about open calls; those named by --again run again."""
     try:
-        calls = rl.planned_calls(checkpoint, after="rewind")
+        calls = rl.history.planned_calls(checkpoint, after="rewind")
     except Corrupt:
         return None
     return [
@@ -188,7 +188,7 @@ def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[Planned
 def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> FilesPreview:
     """Preview of the files, from a dry run. A failure is part of the preview: the conversation may still be rewound."""
     try:
-        plans = rl.restore(checkpoint, choice=choice, dry_run=True).plans
+        plans = rl.files.restore(checkpoint, choice=choice, dry_run=True).plans
         differences = differences_of(rl, checkpoint)
     except RelightError as error:
         return FilesPreview(trouble=error.message)

@@ -36,8 +36,8 @@ def undo(cli: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | N
             raise UsageError("--list cannot be combined with --redo or a choice")
         return _show_log(cli, ref, as_json=as_json)
     with cli.opened() as rl:
-        report = rl.undo(ref, redo=redo, choice=choice or "stop")
-        info = rl.get(ref)
+        report = (rl.history.redo if redo else rl.history.undo)(ref, choice=choice or "stop")
+        info = rl.sessions.get(ref)
     step = report.checkpoint.id if report.checkpoint is not None else None
     if as_json:
         console.document(
@@ -56,7 +56,7 @@ def undo(cli: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | N
 def _show_log(cli: CliContext, ref: str, *, as_json: bool) -> int:
     console = cli.console
     with cli.opened() as rl:
-        log, name = rl.operations(ref), rl.get(ref).title
+        log, name = rl.history.operations(ref), rl.sessions.get(ref).title
     if as_json:
         console.document([msgspec.to_builtins(one) for one in log])
     elif console.out.terminal:

@@ -34,8 +34,8 @@ def checkpoints(cli: CliContext, ref: str, labelled: bool, as_json: bool) -> int
     """List the checkpoints of a session; every step is one. FILES marks steps with a snapshot."""
     console, now = cli.console, cli.now()
     with cli.opened() as rl:
-        name = rl.get(ref).title
-        found = [one for one in rl.checkpoints(ref) if one.label or not labelled]
+        name = rl.sessions.get(ref).title
+        found = [one for one in rl.history.checkpoints(ref) if one.label or not labelled]
     if as_json:
         console.document([checkpoint_document(one) for one in found])
         return 0

@@ -42,7 +42,7 @@ def diff(cli: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> i
     A session stands for its head; a checkpoint before the first capture for the first capture.
     """
     with cli.opened() as rl:
-        found = rl.diff(a, b)
+        found = rl.files.diff(a, b)
     console = cli.console
     if as_json:
         console.document([msgspec.to_builtins(one) for one in found])

@@ -21,7 +21,7 @@ from relight.cli.render.style import Span
 def label(cli: CliContext, checkpoint: str, name: str, as_json: bool) -> int:
     """Name a checkpoint. A name that is used again moves to the new checkpoint."""
     with cli.opened() as rl:
-        made = rl.label(checkpoint, name)
+        made = rl.history.label(checkpoint, name)
     seq = made.rpartition("@")[2]
     if as_json:
         cli.console.document({"checkpoint": made, "label": name})

@@ -160,9 +160,9 @@ def _since_us(since: str | None, now: datetime) -> int | None:
 
 def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, limit: int | None) -> Listing:
     """Read at most `limit` sessions, and count the others that match up to a bound."""
-    counts = rl.counts()
+    counts = rl.sessions.counts()
     archived = 0 if everything or filters.status == "archived" else counts.get("archived", 0)
-    sessions = rl.sessions(
+    sessions = rl.sessions.list(
         agent=filters.agent,
         provider=filters.provider,
         status=filters.status,
@@ -184,7 +184,7 @@ def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, lim
             break
     if not filters.any and limit is not None:
         matching = sum(counts.values()) - archived
-    urgent = rl.needing(most=STRIP)
+    urgent = rl.sessions.needing(most=STRIP)
     return Listing(
         sessions=_sorted(found, sort)[:limit],
         matching=matching,
@@ -194,7 +194,7 @@ def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, lim
         filtered=filters.any,
         needing=urgent.sessions,
         needing_total=urgent.total,
-        kept=rl.kept_longer_than(LONG_DAYS) if not rl.retention.is_set else None,
+        kept=rl.admin.kept_longer_than(LONG_DAYS) if not rl.admin.retention().is_set else None,
     )
 
 

@@ -48,7 +48,8 @@ from relight.values.view import Call as AskedCall
 from relight.values.view import Reason, Result, Text
 
 if TYPE_CHECKING:
-    from relight.library.facade import Loaded, Relight
+    from relight.library.facade import Relight
+    from relight.library.loaded import Loaded
 
 
 _MAX_RECENT: Final = 6
@@ -114,15 +115,15 @@ def read_session(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView
     """Read what `show` prints. Damage becomes a row: a damaged session can still be shown."""
     from relight.errors import Corrupt
 
-    info, plan = rl.get(ref), rl.can_resume(ref, disk=False)
-    files = rl.files_at(ref, start=True) if info.workspace else None
+    info, plan = rl.sessions.get(ref), rl.runs.plan(ref, disk=False)
+    files = rl.files.status(ref, start=True) if info.workspace else None
     rows: list[Row] = []
     attempts: list[str] = []
     loaded = None
     try:
         rows = _recent(rl, info)
         attempts = _attempts(rl, info)
-        loaded = rl.load(ref) if verbose else None
+        loaded = rl.history.load(ref) if verbose else None
     except Corrupt as damage:
         seq = damage.seq or info.seq
         rows.append(Row(seq=seq, at=info.updated_at, word="damage", text=damage.what, mark="✗", notable=True))
@@ -131,18 +132,18 @@ def read_session(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView
 
 
 def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
-    narrator, rows = Narrator(info.provider, partial(rl.load, info.id)), []
-    for event in rl.tail(info.id, after=max(0, info.seq - _RECENT_EVENTS)):
+    narrator, rows = Narrator(info.provider, partial(rl.history.load, info.id)), []
+    for event in rl.history.events(info.id, after=max(0, info.seq - _RECENT_EVENTS)):
         rows += finished(narrator.rows(event))
     return rows + open_rows(narrator, info.seq, doubtful=info.in_doubt > 0)
 
 
 def _attempts(rl: Relight, info: SessionInfo) -> list[str]:
     """The reasons of the latest attempts, oldest first."""
-    seqs = [one.seq for one in rl.checkpoints(info.id) if one.kind == "attempt"]
+    seqs = [one.seq for one in rl.history.checkpoints(info.id) if one.kind == "attempt"]
     reasons: dict[int, str] = {}
     for seq in seqs[-2 * _ATTEMPTS :]:
-        event = next(iter(rl.tail(info.id, after=seq - 1)), None)
+        event = next(iter(rl.history.events(info.id, after=seq - 1)), None)
         if event is not None and event.started is not None and event.started.get("reason"):
             reasons[event.started["number"]] = f"{event.started['reason']} {event.at.astimezone():%H:%M}"
     return list(reasons.values())[-_ATTEMPTS:]
@@ -353,12 +354,12 @@ def _document(found: SessionView, *, verbose: bool) -> dict[str, Any]:
 
 def show_checkpoint(cli: CliContext, rl: Relight, ref: str, *, as_json: bool) -> int:
     """Print the checkpoint and what returning to it would and would not undo."""
-    plan, now = rl.can_resume(ref), cli.now()
+    plan, now = rl.runs.plan(ref), cli.now()
     seq = int(plan.checkpoint.rpartition("@")[2])
-    found = next(one for one in rl.checkpoints(plan.session) if one.seq == seq)
-    info = rl.get(plan.session)
-    since = rl.effects_since(plan.session, seq)
-    held = rl.files_at(ref, start=True) if plan.files is not None and plan.files.captured_at is not None else None
+    found = next(one for one in rl.history.checkpoints(plan.session) if one.seq == seq)
+    info = rl.sessions.get(plan.session)
+    since = rl.history.effects_since(plan.session, seq)
+    held = rl.files.status(ref, start=True) if plan.files is not None and plan.files.captured_at is not None else None
     if as_json:
         effects = [call_document(call) for call in since] if since is not None else None
         left_out = msgspec.to_builtins(held.left_out) if held is not None else None

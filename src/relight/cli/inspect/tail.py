@@ -22,7 +22,8 @@ from relight.values.status import headline
 
 if TYPE_CHECKING:
     from relight.history.events import Event
-    from relight.library.facade import Loaded, Relight
+    from relight.library.facade import Relight
+    from relight.library.loaded import Loaded
 
 DEFAULT_ROWS: Final = 20
 _EVENTS_A_ROW: Final = 3
@@ -43,14 +44,14 @@ _EXIT_CODES: Final = {"failed": 1, "halted": 1, "terminated": 1}
 def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, as_json: bool) -> int:
     """Print the steps of a session, oldest first."""
     with cli.opened() as rl:
-        info = rl.get(ref)
-        printer = _TailPrinter(cli.console, info, partial(rl.load, info.id), as_json=as_json)
+        info = rl.sessions.get(ref)
+        printer = _TailPrinter(cli.console, info, partial(rl.history.load, info.id), as_json=as_json)
         seen = printer.begin(rl, rows=rows, after=after)
         if not follow:
             return 0
-        for event in rl.tail(info.id, after=seen, follow=True):
+        for event in rl.history.events(info.id, after=seen, follow=True):
             printer.live(event)
-        return printer.end(rl.get(info.id))
+        return printer.end(rl.sessions.get(info.id))
 
 
 class _TailPrinter:
@@ -68,7 +69,7 @@ class _TailPrinter:
         start = after if after is not None else max(0, self._info.seq - rows * _EVENTS_A_ROW)
         if self._as_json:
             return self._begin_events(rl, start if after is not None else max(0, self._info.seq - rows))
-        rows_read, seen = self._rows(rl.tail(self._info.id, after=start), start)
+        rows_read, seen = self._rows(rl.history.events(self._info.id, after=start), start)
         rows_read += open_rows(self._narrator, seen, doubtful=self._info.in_doubt > 0)
         printed = rows_read if after is not None else rows_read[-rows:] if rows else []
         for row in printed:
@@ -84,7 +85,7 @@ class _TailPrinter:
 
     def _begin_events(self, rl: Relight, start: int) -> int:
         seen = start
-        for event in rl.tail(self._info.id, after=start):
+        for event in rl.history.events(self._info.id, after=start):
             seen = event.seq
             self._event(event)
         return seen

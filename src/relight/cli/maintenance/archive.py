@@ -14,8 +14,8 @@ from relight.cli.render.outcome import print_checkpoint
 def archive(cli: CliContext, ref: str, as_json: bool) -> int:
     """Archive a session that has ended. It cannot be resumed after that, only forked."""
     with cli.opened() as rl:
-        name = rl.get(ref).title
-        made = rl.archive(ref)
+        name = rl.sessions.get(ref).title
+        made = rl.sessions.archive(ref)
         session = made.session[:12]
     then = ("continue in a fork", f"relight fork {session}")
     return print_checkpoint(cli, made, name, "archived; it cannot be resumed", then, as_json=as_json)

@@ -25,14 +25,14 @@ from relight.cli.render.outcome import print_checkpoint
 def clear(cli: CliContext, ref: str, why: str | None, forget_native: bool, yes: bool, as_json: bool) -> int:
     """Revoke the lease of a session. If the owner is alive, its next write is refused and it stops."""
     with cli.opened() as rl:
-        info = rl.get(ref)
+        info = rl.sessions.get(ref)
         if info.status in ("working", "spawning"):
             evidence = list(info.evidence)
             question = f"{info.title} is running; revoke its lease?"
             if not confirm(cli, question, evidence=evidence, yes=yes):
                 return 0
-        made = rl.clear(ref, why=why, who=_who(), forget_native=forget_native)
-        name = rl.get(ref).title
+        made = rl.admin.release(ref, why=why, who=_who(), forget_native=forget_native)
+        name = rl.sessions.get(ref).title
     done = "lease cleared" if info.evidence else "native session forgotten"
     return print_checkpoint(cli, made, name, done, ("continue", f"relight resume {name}"), as_json=as_json)
 

@@ -62,7 +62,7 @@ def export(
         attachments[name] = path
     with cli.opened() as rl:
         key = read_key(sign_key) if sign_key is not None else None
-        written = rl.export_bundle(ref, target, redact=redact, key=key, attachments=attachments)
+        written = rl.history.export(ref, target, redact=redact, key=key, attachments=attachments)
     _print_exported(cli, target, written)
     return 0
 
@@ -106,7 +106,7 @@ def _readable(cli: CliContext, ref: str, directory: Path, *, redact: bool) -> in
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Refused(f"{directory}: exists and is not empty", hints=["choose another directory"])
     with cli.opened() as rl:
-        documents = rl.export(ref, redact=redact)
+        documents = rl.history.documents(ref, redact=redact)
         first = next(documents)  # raises for an unknown ref before anything is created
         written = _write_all(directory, chain([first], documents))
     if cli.console.out.terminal:

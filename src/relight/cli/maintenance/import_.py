@@ -31,7 +31,7 @@ def import_bundle(
     # The key is read first: a missing key file must not leave a new, empty store behind.
     secret = read_key(key) if key is not None else None
     with cli.opened(create=True) as rl:
-        made = rl.import_bundle(file, name=name, workspace=workspace, key=secret)
+        made = rl.history.import_(file, name=name, workspace=workspace, key=secret)
     console = cli.console
     title = made.name or made.session[:12]
     if as_json:

@@ -43,14 +43,14 @@ def rm(
     if (ref is None) == (not labels):
         raise UsageError("name one session, or use --label KEY=VALUE")
     with cli.opened() as rl:
-        labelled = [] if ref is not None else rl.sessions(labels=label_pairs(labels))
+        labelled = [] if ref is not None else rl.sessions.list(labels=label_pairs(labels))
         titles = {ref: ref} if ref is not None else {info.id: info.title for info in labelled}
         # A dry run first, so that the question names everything that goes, forks included.
         attempts = Attempts(cli, single=ref is not None)
         plans: dict[str, Removed] = {}
         for one, title in titles.items():
             with attempts.of(title):
-                plans[one] = rl.drop(one, with_forks=with_forks, dry_run=True)
+                plans[one] = rl.sessions.remove(one, with_forks=with_forks, dry_run=True)
         planned = _merged(plans.values(), dry_run=True)
         if dry_run or not planned.sessions:
             return print_removed(cli, planned, as_json=as_json) or attempts.exit_code("removed")
@@ -59,8 +59,8 @@ def rm(
         removed: list[Removed] = []
         for one in plans:
             with attempts.of(titles[one]):
-                if len(plans) == 1 or rl.find(one) is not None:  # else it went with its parent
-                    removed.append(rl.drop(one, with_forks=with_forks))
+                if len(plans) == 1 or rl.sessions.find(one) is not None:  # else it went with its parent
+                    removed.append(rl.sessions.remove(one, with_forks=with_forks))
     return print_removed(cli, _merged(removed, dry_run=False), as_json=as_json) or attempts.exit_code("removed")
 
 

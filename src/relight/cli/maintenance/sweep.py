@@ -46,8 +46,8 @@ def sweep(cli: CliContext, dry_run: bool, days: float | None, retention: str | N
         return _set(cli, retention, as_json=as_json)
     with cli.opened() as rl:
         asked = Retention(finished_days=days) if days is not None else None
-        removed = rl.sweep(asked, dry_run=dry_run, by=_who())
-        policy = rl.retention
+        removed = rl.admin.sweep(asked, dry_run=dry_run, by=_who())
+        policy = rl.admin.retention()
     print_removed(cli, removed, as_json=as_json)
     if (removed.sessions or removed.file_bytes) and dry_run:
         cli.console.next(("do it", f"relight sweep{f' --days {days:g}' if days is not None else ''}"))
@@ -62,8 +62,8 @@ def _set(cli: CliContext, text: str, *, as_json: bool) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     with cli.opened(create=True) as rl:
-        rl.set_retention(days, by=_who())
-        policy, document = rl.retention, retention_document(rl.retention, rl.last_sweep_us())
+        rl.admin.set_retention(days, by=_who())
+        policy, document = rl.admin.retention(), retention_document(rl.admin.retention(), rl.admin.last_sweep_us())
     if as_json:
         cli.console.document(document)
     else:

@@ -23,7 +23,7 @@ def verify(cli: CliContext, ref: str | None, as_json: bool) -> int:
     """Check one session, or all of them and the store itself. The exit code is 5 if something is damaged."""
     console = cli.console
     with cli.opened() as rl:
-        report = rl.verify(ref)
+        report = rl.history.verify(ref)
     if as_json:
         console.document({"ok": report.ok, **msgspec.to_builtins(report)})
     elif console.out.terminal:

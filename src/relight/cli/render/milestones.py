@@ -23,7 +23,7 @@ from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
     from relight.history.events import Event
-    from relight.library.reading import Loaded
+    from relight.library.loaded import Loaded
 
 
 Level = Literal["quiet", "normal", "verbose"]

@@ -38,8 +38,8 @@ def adopt(cli: CliContext, name: str | None, as_json: bool, words: tuple[str, ..
     """
     native, command = _split(words)
     with cli.opened(create=True) as rl:
-        info = rl.adopt(native, directory=os.getcwd(), command=command, name=name)
-        messages = len(rl.load(info.id).messages)
+        info = rl.runs.adopt(native, directory=os.getcwd(), command=command, name=name)
+        messages = len(rl.history.load(info.id).messages)
     if as_json:
         cli.console.document(session_document(info))
     elif cli.console.out.terminal:

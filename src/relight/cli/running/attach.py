@@ -16,7 +16,7 @@ from relight.errors import UsageError
 def attach(cli: CliContext, ref: str, as_json: bool) -> int:
     """Join the terminal of a session (runtime tmux). Detaching leaves the agent running."""
     with cli.opened() as rl:
-        command = rl.attach(ref)
+        command = rl.runs.attach(ref)
     if as_json:
         cli.console.document({"command": command})
         return 0

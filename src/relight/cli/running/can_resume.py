@@ -21,7 +21,7 @@ def can_resume(cli: CliContext, ref: str, as_json: bool) -> int:
     """Print whether and how a session can be resumed. The exit code is 0 if it can, 4 if not."""
     console = cli.console
     with cli.opened() as rl:
-        plan = rl.can_resume(ref)
+        plan = rl.runs.plan(ref)
     if as_json:
         console.document(plan_document(plan))
     else:

@@ -109,21 +109,21 @@ def resume(
         if ref is None:
             return _resume_all(cli, opened, dry_run=dry_run, yes=yes)
         rl = opened if plan_hash is None else _pinned(opened, ref, plan_hash, now=options.now)
-        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", options=options)
+        plan = rl.runs.plan(ref, disk=dry_run or level != "quiet", options=options)
         if dry_run:
             return _show_plan(cli, waived(plan, {MOVED}) if accept else plan, as_json=as_json)
         if queue is not None:
             when = moment_of(not_before, cli.now())
             prompt, limits = options.prompt, options.limits
-            info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
+            info = rl.queues.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
             return print_queued(cli, info)
         if not _is_agreed(cli, rl, ref, plan, options, accept=accept, yes=yes, quiet=level == "quiet"):
             return 0
         if detach:
             return start_detached(cli, rl, ref, options, as_json=as_json)
-        supervision = rl.supervise(ref, options)
+        supervision = rl.runs.supervise(ref, options)
         info, is_printed = supervision.info(), level != "quiet"
-        earlier = partial(rl.load, info.id)
+        earlier = partial(rl.history.load, info.id)
         supervision.watcher = Milestones(cli, info, level=level or "normal", resumed=is_printed, load=earlier)
         if level != "quiet":
             supervision.on_begun = partial(_print_start, cli)
@@ -171,10 +171,10 @@ def _with_repository(
         if not (cli.console.can_ask and confirm(cli, "continue with it?", yes=False)):
             hints = [f"to accept it: relight resume {ref} --accept-repository", BACK]
             raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
-    made = rl.accept_repository(plan.session)
+    made = rl.files.accept_repository(plan.session)
     for text in moved:
         cli.console.say(f"accepted (@{made.seq}): {one_line(text)}")
-    return rl.can_resume(ref, options=options)
+    return rl.runs.plan(ref, options=options)
 
 
 def _check_options(here: Mapping[str, bool], queue_flags: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
@@ -195,7 +195,7 @@ def _pinned(rl: Relight, ref: str, plan_hash: str, *, now: bool) -> Relight:
     """The library pinned to the plan. A session that waits for a time is compared now and not pinned: it may get a
     prompt or an answer while it waits."""
     made = rl.as_shown(ref, plan_hash)
-    return rl if made.get(ref).wake_at is not None and not now else made
+    return rl if made.sessions.get(ref).wake_at is not None and not now else made
 
 
 def _show_plan(cli: CliContext, plan: ResumePlan, *, as_json: bool) -> int:
@@ -213,7 +213,7 @@ def _print_plan(cli: CliContext, plan: ResumePlan) -> None:
 
 def _resume_all(cli: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     """Resume sessions that died while running, and those whose waiting time is over."""
-    stopped = [info for status in _DIED for info in rl.sessions(status=status) if should_resume(info)]
+    stopped = [info for status in _DIED for info in rl.sessions.list(status=status) if should_resume(info)]
     for info in stopped:
         cli.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
     if not stopped or dry_run:

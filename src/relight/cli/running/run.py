@@ -124,15 +124,17 @@ def run(
                 raise UsageError(f"{flag} cannot be combined with --queue", hints=[f"leave out {flag}"])
             when = moment_of(not_before, cli.now())
             queued: dict[str, Any] = {"queue": queue, "priority": priority, "wants": labels_of(wants)}
-            return print_queued(cli, rl.submit(command, not_before=when, **queued, **msgspec.structs.asdict(options)))
+            return print_queued(
+                cli, rl.queues.submit(command, not_before=when, **queued, **msgspec.structs.asdict(options))
+            )
         if priority or not_before or wants:
             raise UsageError("--priority, --not-before and --wants need a queue", hints=["add --queue default"])
         # Nothing is stored yet: the session is created in the commit of its first claim, so a start that fails leaves
         # no empty session behind.
-        pending = rl.plan_launch(command, options)
+        pending = rl.runs.plan_launch(command, options)
         if detach:
             return start_detached(cli, rl, pending, ResumeOptions(retries=retries), as_json=as_json)
-        supervision = rl.supervise(pending, ResumeOptions(retries=retries))
+        supervision = rl.runs.supervise(pending, ResumeOptions(retries=retries))
         info = supervision.info()
         if level != "quiet":
             _announce(cli, info, supervision.joining())

@@ -17,8 +17,8 @@ def stop(cli: CliContext, ref: str, as_json: bool) -> int:
     """Stop a running session. SIGTERM goes to its supervisor, else to its process. If a worker or another machine runs
     it, its supervisor is asked to stop; a queued session leaves its queue."""
     with cli.opened() as rl:
-        stopped = rl.stop(ref)
-        info = rl.get(stopped.session)
+        stopped = rl.runs.stop(ref)
+        info = rl.sessions.get(stopped.session)
     if as_json:
         cli.console.document(msgspec.to_builtins(stopped))
     elif cli.console.out.terminal:

@@ -84,7 +84,7 @@ class RelightSessionStore(SessionStore):
         """ids of the latest calls whose line is durable"""
 
     def ref(self, session_id: str, project_key: str) -> str:
-        """The name of the relight session of a transcript: for `relight show`, `rl.rewind`, `rl.restore`, ..."""
+        """The name of the relight session of a transcript: for `relight show`, `rl.history.rewind`, ..."""
         return name_of(project_key, session_id)
 
     def close(self) -> None:
@@ -210,7 +210,7 @@ class RelightSessionStore(SessionStore):
             if name not in self._open:
                 self._make_room()
                 self._open[name] = (
-                    self._rl.join(
+                    self._rl.sessions.shared(
                         name,
                         agent=AGENT,
                         provider=PROVIDER,
@@ -233,7 +233,7 @@ class RelightSessionStore(SessionStore):
             self._open.pop(name)[0].forget()
 
     def _sessions(self, project_key: str) -> list[SessionInfo]:
-        found = self._rl.sessions(agent=AGENT, labels={PROJECT_LABEL: project_key})
+        found = self._rl.sessions.list(agent=AGENT, labels={PROJECT_LABEL: project_key})
         return [one for one in found if one.message_count and one.name == name_of(project_key, one.key or "")]
 
     def _summary(self, info: SessionInfo) -> dict[str, Any] | None:
@@ -243,10 +243,10 @@ class RelightSessionStore(SessionStore):
             return None  # deleted since it was listed
 
     def _read_summary(self, info: SessionInfo) -> dict[str, Any] | None:
-        for event in self._rl.tail(info.id, after=info.seq - 1):
+        for event in self._rl.history.events(info.id, after=info.seq - 1):
             if SUMMARY in event.state and info.head == info.seq:
                 return cast("dict[str, Any]", event.state[SUMMARY])
-        return self._rl.load(info.id).state.get(SUMMARY)
+        return self._rl.history.load(info.id).state.get(SUMMARY)
 
 
 def _check_library(rl: object) -> Relight:

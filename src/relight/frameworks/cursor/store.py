@@ -81,13 +81,15 @@ class Sessions:
             if name not in self._open:
                 self._make_room()
                 labels = {**self._labels, KIND_LABEL: kind}
-                shared = self._rl.join(name, agent=AGENT, key=key, labels=labels, lease_seconds=self._lease_seconds)
+                shared = self._rl.sessions.shared(
+                    name, agent=AGENT, key=key, labels=labels, lease_seconds=self._lease_seconds
+                )
                 self._open[name] = shared, Keys()
             self._open.move_to_end(name)
             return self._open[name]
 
     def all(self, kind: Kind) -> list[SharedSession]:
-        found = self._rl.sessions(agent=AGENT, labels={KIND_LABEL: kind})
+        found = self._rl.sessions.list(agent=AGENT, labels={KIND_LABEL: kind})
         return [self.of(kind, one.key) for one in found if one.key is not None and one.name == name_of(kind, one.key)]
 
     def check_key(self, key: str) -> None:

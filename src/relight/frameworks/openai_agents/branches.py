@@ -66,7 +66,7 @@ class Branches:
             raise ValueError(f"Branch '{name}' already exists")
         # The fork first, then its registration: a crash in between leaves no registered branch without a session.
         made = await in_thread(partial(self._fork, source, name, items[: turns[turn_number - 1]]))
-        created = await in_thread(lambda: int(self._rl.get(made.name).created_at.timestamp() * 1000))
+        created = await in_thread(lambda: int(self._rl.sessions.get(made.name).created_at.timestamp() * 1000))
         await write(self._main, partial(self._registered, name=name, session=made.name, created=created))
         self._shared_sessions[name], self._current = made, name
         return name
@@ -113,7 +113,7 @@ class Branches:
         turns = await read_newest(shared, _turns)
         if not turns:
             return []
-        rows = await in_thread(lambda: self._rl.checkpoints(shared.name))
+        rows = await in_thread(lambda: self._rl.history.checkpoints(shared.name))
         return [{**turn, "timestamp": _when(rows, index)} for index, turn in turns]
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
@@ -162,7 +162,7 @@ class Branches:
         counts = await read_newest(shared, read)
         if counts is None:
             return None
-        created: datetime = await in_thread(lambda: self._rl.get(shared.name).created_at)
+        created: datetime = await in_thread(lambda: self._rl.sessions.get(shared.name).created_at)
         return {
             "branch_id": name,
             "message_count": counts[0],
@@ -196,13 +196,13 @@ class Branches:
         made.drop(with_forks=True)  # left by a crash before a branch of this name was registered
         made.forget()
         rl = self._rl
-        rows = [row for row in rl.checkpoints(source.name) if row.message_count == len(items)]
+        rows = [row for row in rl.history.checkpoints(source.name) if row.message_count == len(items)]
         for row in reversed(rows[-_CANDIDATES:]):
-            if rl.load(f"{source.name}@{row.seq}").messages == items:
-                rl.fork(f"{source.name}@{row.seq}", name=made.name)
+            if rl.history.load(f"{source.name}@{row.seq}").messages == items:
+                rl.history.fork(f"{source.name}@{row.seq}", name=made.name)
                 break
         else:
-            rl.fork(source.name, name=made.name)
+            rl.history.fork(source.name, name=made.name)
         made.write(partial(decide.keep, items=items))
         return made
 

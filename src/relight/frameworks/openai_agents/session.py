@@ -77,7 +77,7 @@ class RelightSession(Branches, SessionABC):
 
     @property
     def ref(self) -> str:
-        """The relight session of the current branch: for `relight show`, `rl.rewind`, `rl.restore`, ..."""
+        """The relight session of the current branch: for `relight show`, `rl.history.rewind`, ..."""
         return self._shared.name
 
     def close(self) -> None:
@@ -86,7 +86,9 @@ class RelightSession(Branches, SessionABC):
             shared.close()
 
     def _join(self, name: str, *, begins: bool = True) -> SharedSession:
-        return self._rl.join(name, agent=AGENT, provider=PROVIDER, key=self.session_id, begins=begins, **self._options)
+        return self._rl.sessions.shared(
+            name, agent=AGENT, provider=PROVIDER, key=self.session_id, begins=begins, **self._options
+        )
 
     # -- the protocol -----------------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class RelightSession(Branches, SessionABC):
 
         def read() -> list[Call]:
             try:
-                return [call for call in self._rl.load(self.ref).calls if call.in_doubt]
+                return [call for call in self._rl.history.load(self.ref).calls if call.in_doubt]
             except NotFound:
                 return []
 

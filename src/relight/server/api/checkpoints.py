@@ -50,11 +50,11 @@ def all_checkpoints(
     if session is not None:
         return list_checkpoints(request, served, session, limit, cursor)
     before: Any = from_cursor(cursor, int, str) if cursor is not None else None
-    infos = list(served.rl.sessions(before=before, limit=limit + 1))
+    infos = list(served.rl.sessions.list(before=before, limit=limit + 1))
     found = []
     for info in infos[:limit]:
         try:
-            found.append(checkpoint_document(served.rl.checkpoint(info.id)))
+            found.append(checkpoint_document(served.rl.history.checkpoint(info.id)))
         except NotFound:
             continue  # it has no step yet, or has just been removed
     return answer(request, page_document(found, cursor_of(infos[limit - 1]) if len(infos) > limit else None))
@@ -63,7 +63,7 @@ def all_checkpoints(
 @get(router, "/api/checkpoints/{ref}", model=CheckpointDocument, tag=_TAG, errors=(404, 409))
 def get_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
     """Get one checkpoint by its ref."""
-    return answer(request, checkpoint_document(served.rl.checkpoint(ref)))
+    return answer(request, checkpoint_document(served.rl.history.checkpoint(ref)))
 
 
 @get(router, "/api/checkpoints/{ref}/can-resume", model=PlanDocument, tag=_TAG, errors=(404, 409))
@@ -77,7 +77,7 @@ def checkpoint_diff(
     request: Request, served: Served, ref: Ref, to: Annotated[str | None, Query(max_length=250)] = None
 ) -> Response:
     """Compare the files of this checkpoint with another checkpoint, or with the disk."""
-    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.diff(ref, to)], None))
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.files.diff(ref, to)], None))
 
 
 @get(router, "/api/checkpoints/{ref}/file", model=None, tag=_TAG, errors=(404, 409), media="application/octet-stream")
@@ -88,7 +88,7 @@ def checkpoint_file(
     root: Annotated[str, Query(max_length=200)] = "main",
 ) -> Response:
     """Download one captured file as it was at this checkpoint."""
-    content = served.rl.file(ref, root, path)
+    content = served.rl.files.read(ref, path, root=root)
     # The file may be hostile HTML: it is sent as a download, under a sandbox policy, with a plain name.
     name = re.sub(r"[^A-Za-z0-9._-]", "_", path.rpartition("/")[2])[:100] or "file"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": "sandbox"}
@@ -106,7 +106,7 @@ def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody
     """Label a checkpoint. A label that is used again moves to the newer checkpoint."""
 
     def do(rl: Relight) -> ActionResult:
-        made = rl.label(ref, body.label)
+        made = rl.history.label(ref, body.label)
         return ActionResult(document={"checkpoint": made, "label": body.label}, session=made.partition("@")[0])
 
     return served.actions.answer(request, "label", ref, do, asked=body.model_dump())
@@ -117,6 +117,6 @@ def drop_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
     """Remove the labels of a checkpoint, and its snapshots unless another checkpoint needs them. The step stays."""
 
     def do(rl: Relight) -> ActionResult:
-        return ActionResult(document=msgspec.to_builtins(rl.drop_checkpoint(ref)))
+        return ActionResult(document=msgspec.to_builtins(rl.history.forget(ref)))
 
     return served.actions.answer(request, "drop-checkpoint", ref, do)

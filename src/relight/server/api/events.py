@@ -49,7 +49,7 @@ async def session_events(
         if not (last_event_id.isascii() and last_event_id.isdigit()) or len(last_event_id) > 15:
             raise UsageError("Last-Event-ID must be the seq of a step")
         after = int(last_event_id)
-    info = await asyncio.to_thread(served.rl.get, ref)
+    info = await asyncio.to_thread(served.rl.sessions.get, ref)
     known = min(after, info.seq) if after is not None else None
     return EventStream(served, request, served.hub.session(info.id, known))
 

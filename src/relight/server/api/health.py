@@ -41,7 +41,7 @@ DURABILITY: Final = {
 def healthz(served: Served) -> Response:
     """Check whether the store answers. Open to everyone, so its location and what is wrong are left out."""
     try:
-        sessions = sum(served.rl.counts().values())
+        sessions = sum(served.rl.sessions.counts().values())
     except StoreError as error:
         detail = "the store is damaged" if isinstance(error, Corrupt) else "the store is unavailable"
         return Problem(status=503, code=error.code, detail=detail, commands=("relight doctor",)).response()
@@ -64,8 +64,8 @@ def store(request: Request, served: Served) -> Response:
         "url": rl.store.info.location,
         **{key: seen[key] for key in ("durability", "durability_text", "schema_version")},
         "size_bytes": rl.store.size_bytes(),
-        "file_bytes": rl.file_bytes(),
-        "counts": rl.counts(),
+        "file_bytes": rl.files.size_bytes(),
+        "counts": rl.sessions.counts(),
     }
     return answer(request, document)
 

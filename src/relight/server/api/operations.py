@@ -59,26 +59,26 @@ class RetentionBody(Why):
 @get(router, "/api/leases", model=page_of(LeaseDocument), tag=_TAG)
 def list_leases(request: Request, served: Served, limit: Limit = 100) -> Response:
     """List the leases: which process owns which session, and whether it is alive."""
-    held = served.rl.leases(most=limit)
+    held = served.rl.admin.leases(most=limit)
     return answer(request, page_document([msgspec.to_builtins(one) for one in held], None))
 
 
 @get(router, "/api/workers", model=page_of(dict[str, Any]), tag=_TAG)
 def list_workers(request: Request, served: Served) -> Response:
     """List the workers that are registered."""
-    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.workers()], None))
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.queues.workers()], None))
 
 
 @get(router, "/api/queues", model=page_of(dict[str, Any]), tag=_TAG)
 def list_queues(request: Request, served: Served) -> Response:
     """List the queues with their limits, and the sessions that wait and run in each."""
-    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.queues()], None))
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.queues.list()], None))
 
 
 @get(router, "/api/sweep", model=RemovedDocument, tag=_TAG)
 def sweep_preview(request: Request, served: Served, days: Days = None) -> Response:
     """Preview a sweep: what it would remove. Nothing is changed."""
-    removed = served.rl.sweep(_policy(days), dry_run=True)
+    removed = served.rl.admin.sweep(_policy(days), dry_run=True)
     return answer(request, msgspec.to_builtins(removed))
 
 
@@ -89,7 +89,7 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
     who = principal_of(request).name
 
     def do(rl: Relight) -> ActionResult:
-        removed = rl.sweep(_policy(body.days), by=f"{who} over HTTP")
+        removed = rl.admin.sweep(_policy(body.days), by=f"{who} over HTTP")
         return ActionResult(document=msgspec.to_builtins(removed))
 
     return served.actions.answer(request, "sweep", None, do, asked=body.model_dump(), why=body.why)
@@ -98,7 +98,7 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
 @get(router, "/api/retention", model=RetentionDocument, tag=_TAG)
 def retention(request: Request, served: Served) -> Response:
     """Get the store's retention policy. Without one nothing is removed automatically."""
-    return answer(request, retention_document(served.rl.retention, served.rl.last_sweep_us()))
+    return answer(request, retention_document(served.rl.admin.retention(), served.rl.admin.last_sweep_us()))
 
 
 @post(router, "/api/retention", model=RetentionDocument, scope="admin", tag=_TAG, errors=(409,))
@@ -112,8 +112,8 @@ def set_retention(request: Request, served: Served, body: RetentionBody) -> Resp
             days = retention_days(body.retention)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        policy = rl.set_retention(days, by=f"{who} over HTTP")
-        return ActionResult(document=retention_document(policy, rl.last_sweep_us()))
+        policy = rl.admin.set_retention(days, by=f"{who} over HTTP")
+        return ActionResult(document=retention_document(policy, rl.admin.last_sweep_us()))
 
     return served.actions.answer(request, "retention", None, do, asked=body.model_dump(), why=body.why)
 
@@ -140,4 +140,6 @@ def _dated(found: msgspec.Struct | None) -> dict[str, Any] | None:
 @get(router, "/api/adoptable", model=page_of(AdoptableDocument))
 def list_adoptable(request: Request, served: Served, limit: Limit = 50) -> Response:
     """List the native sessions that `relight adopt` could take over, newest first. Their files are only read."""
-    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.adoptable(most=limit)], None))
+    return answer(
+        request, page_document([msgspec.to_builtins(one) for one in served.rl.runs.adoptable(most=limit)], None)
+    )

@@ -71,9 +71,9 @@ def can_resume(request: Request, served: Served, ref: Ref, options: Planned, dis
 
 def whole_plan(rl: Relight, ref: str, options: ResumeOptions, *, disk: bool) -> dict[str, Any]:
     """The resume plan, with the effects that no rewind can undo and the planned calls of a rewind and a fork."""
-    plan = rl.can_resume(ref, disk=disk, options=options)
+    plan = rl.runs.plan(ref, disk=disk, options=options)
     seq = int(plan.checkpoint.rpartition("@")[2]) if "@" in plan.checkpoint else 0
-    effects = rl.effects_since(plan.session, seq)
+    effects = rl.history.effects_since(plan.session, seq)
     since = [call_document(one) for one in effects] if effects is not None else None
     calls = {f"{after}_calls": _planned(rl, ref, after) for after in ("rewind", "fork")}
     return {**plan_document(plan), **calls, "effects_since": since}
@@ -81,7 +81,7 @@ def whole_plan(rl: Relight, ref: str, options: ResumeOptions, *, disk: bool) -> 
 
 def _planned(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[dict[str, Any]] | None:
     try:
-        return [msgspec.to_builtins(one) for one in rl.planned_calls(ref, after=after)]
+        return [msgspec.to_builtins(one) for one in rl.history.planned_calls(ref, after=after)]
     except Corrupt:
         return None
 
@@ -90,8 +90,8 @@ def _planned(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[di
 def list_checkpoints(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List the checkpoints of a session, oldest first, including those a fork shares with its ancestors."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
-    rows = served.rl.checkpoints_between(ref, after=after, upto=after + limit)
-    newest = served.rl.get(ref).seq
+    rows = served.rl.history.checkpoints(ref, after=after, upto=after + limit)
+    newest = served.rl.sessions.get(ref).seq
     following = to_cursor(after + limit) if after + limit < newest else None
     return answer(request, page_document([checkpoint_document(row) for row in rows], following))
 
@@ -107,7 +107,7 @@ def list_steps(
 ) -> Response:
     """List the steps of a session with their content, oldest first."""
     after = from_cursor(cursor, int)[0] if cursor is not None else after
-    events = list(islice(served.rl.steps(ref, after=after), limit + 1))
+    events = list(islice(served.rl.history.events(ref, after=after), limit + 1))
     following = to_cursor(events[limit - 1].seq) if len(events) > limit else None
     return answer(request, page_document([event_document(event) for event in events[:limit]], following))
 
@@ -143,7 +143,7 @@ def search(
 ) -> Response:
     """Search the steps of a session. `count` is the number of all hits, not of this page."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
-    found = served.rl.search(ref, q, after=after, most=limit + 1)
+    found = served.rl.history.search(ref, q, after=after, most=limit + 1)
     following = to_cursor(found.hits[limit - 1].seq) if len(found.hits) > limit else None
     hits = [msgspec.to_builtins(hit) for hit in found.hits[:limit]]
     return answer(request, page_document(hits, following, count=found.count))
@@ -152,13 +152,13 @@ def search(
 @get(router, "/api/sessions/{ref}/operations", model=page_of(dict[str, Any]), errors=_ERRORS)
 def list_operations(request: Request, served: Served, ref: Ref) -> Response:
     """List the undo log: rewinds and restores, oldest first."""
-    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.operations(ref)], None))
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.history.operations(ref)], None))
 
 
 @get(router, "/api/sessions/{ref}/files", model=dict[str, Any], errors=_ERRORS)
 def files(request: Request, served: Served, ref: Ref, disk: bool = False, start: bool = False) -> Response:
     """Get the status of a session's files; `disk` compares with the disk, `start` with the first capture."""
-    state = served.rl.files_at(ref, disk=disk, start=start)
+    state = served.rl.files.status(ref, disk=disk, start=start)
     return answer(request, {"files": msgspec.to_builtins(state) if state is not None else None})
 
 
@@ -167,7 +167,7 @@ def session_diff(
     request: Request, served: Served, ref: Ref, to: Annotated[str | None, Query(max_length=250)] = None
 ) -> Response:
     """Compare the files of `ref` with another checkpoint, or with the disk."""
-    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.diff(ref, to)], None))
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.files.diff(ref, to)], None))
 
 
 @get(router, "/api/sessions/{ref}/tree", model=page_of(BranchDocument), errors=_ERRORS)
@@ -175,7 +175,7 @@ def tree(request: Request, served: Served, ref: Ref) -> Response:
     """List the sessions that this one was forked from, and its forks."""
     branches = [
         {"session": session_document(one.session), "forked_at": one.forked_at, "depth": one.depth}
-        for one in served.rl.tree(ref)
+        for one in served.rl.sessions.tree(ref)
     ]
     return answer(request, page_document(branches, None))
 
@@ -183,5 +183,5 @@ def tree(request: Request, served: Served, ref: Ref) -> Response:
 @get(router, "/api/sessions/{ref}/callbacks", model=page_of(dict[str, Any]), errors=_ERRORS)
 def callbacks(request: Request, served: Served, ref: Ref) -> Response:
     """List this server's callback deliveries for a session, newest first."""
-    session = served.rl.get(ref).id
+    session = served.rl.sessions.get(ref).id
     return answer(request, page_document(served.callbacks.deliveries(session), None))

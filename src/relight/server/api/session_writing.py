@@ -151,7 +151,7 @@ def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = Non
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
-        made = rl.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
+        made = rl.history.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
         return ActionResult(
             document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}"
         )
@@ -171,7 +171,7 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
         try:
             # Stopping appends steps of its own, so the plan hash that the client has seen cannot match any more. It
             # was checked before the stop.
-            made = (rl.plain if stopped else rl).rewind(
+            made = (rl.plain if stopped else rl).history.rewind(
                 ref, conversation=conversation, files=files, choice=body.choice, again=body.again
             )
         except RelightError as error:
@@ -188,7 +188,7 @@ def restore(request: Request, served: Served, ref: Ref, body: RestoreBody | None
     body = body or RestoreBody()
 
     def do(rl: Relight) -> ActionResult:
-        report = rl.restore(ref, paths=body.paths, choice=body.choice, exact=body.exact, dry_run=body.dry_run)
+        report = rl.files.restore(ref, paths=body.paths, choice=body.choice, exact=body.exact, dry_run=body.dry_run)
         return _files_done(served, ref, report, dry_run=body.dry_run)
 
     if body.dry_run:
@@ -202,7 +202,8 @@ def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = Non
     body = body or UndoBody()
 
     def do(rl: Relight) -> ActionResult:
-        return _files_done(served, ref, rl.undo(ref, redo=body.redo, choice=body.choice), dry_run=False)
+        verb = rl.history.redo if body.redo else rl.history.undo
+        return _files_done(served, ref, verb(ref, choice=body.choice), dry_run=False)
 
     return served.actions.answer(
         request, "redo" if body.redo else "undo", ref, do, asked=body.model_dump(), why=body.why
@@ -210,7 +211,7 @@ def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = Non
 
 
 def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> ActionResult:
-    info = served.rl.get(ref)
+    info = served.rl.sessions.get(ref)
     step = report.checkpoint.id if report.checkpoint is not None else None
     plans = restore_document(report.plans)
     document = {"session": info.id, "dry_run": dry_run, "step": step, "head": info.head, "plans": plans}
@@ -223,8 +224,8 @@ def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) ->
 
     def do(rl: Relight) -> ActionResult:
         # Unpinned: the process that ends commits steps itself, which a pinned store would refuse as a change.
-        stopped = rl.plain.stop(rl.get(ref).id)
-        title = served.rl.get(stopped.session).title
+        stopped = rl.plain.runs.stop(rl.sessions.get(ref).id)
+        title = served.rl.sessions.get(stopped.session).title
         return ActionResult(
             document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}"
         )
@@ -238,8 +239,8 @@ def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.text)
-        made = rl.send(ref, body.text)
-        session = served.rl.get(ref).id
+        made = rl.runs.send(ref, body.text)
+        session = served.rl.sessions.get(ref).id
         checkpoint = checkpoint_document(made) if made is not None else None
         return ActionResult(
             document={"session": session, "delivered": made is None, "checkpoint": checkpoint}, session=session
@@ -262,8 +263,8 @@ def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) ->
 
 def _decided(request: Request, served: Service, ref: str, body: Why | None, *, allow: bool) -> Response:
     def do(rl: Relight) -> ActionResult:
-        reason = body.why if body is not None and not allow else None
-        return checkpoint_done(served, rl.decide(ref, allow=allow, reason=reason), None)
+        made = rl.runs.approve(ref) if allow else rl.runs.deny(ref, reason=body.why if body is not None else None)
+        return checkpoint_done(served, made, None)
 
     return served.actions.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
 
@@ -273,7 +274,7 @@ def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Resp
     """Settle a call in doubt (it is not known whether it took effect)."""
 
     def do(rl: Relight) -> ActionResult:
-        return checkpoint_done(served, rl.settle(ref, body.call, result=body.result, retry=body.retry), None)
+        return checkpoint_done(served, rl.runs.settle(ref, body.call, result=body.result, retry=body.retry), None)
 
     return served.actions.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
 
@@ -283,7 +284,7 @@ def archive(request: Request, served: Served, ref: Ref, body: Why | None = None)
     """Archive a session: it stays readable, cannot be resumed, and can be forked."""
 
     def do(rl: Relight) -> ActionResult:
-        made = rl.archive(ref)
+        made = rl.sessions.archive(ref)
         return checkpoint_done(served, made, f"relight fork {made.session[:12]}")
 
     return served.actions.answer(request, "archive", ref, do, why=body.why if body else None)
@@ -296,7 +297,7 @@ def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = N
     who = principal_of(request).name
 
     def do(rl: Relight) -> ActionResult:
-        made = rl.clear(ref, why=body.why, who=who, forget_native=body.forget_native)
+        made = rl.admin.release(ref, why=body.why, who=who, forget_native=body.forget_native)
         return checkpoint_done(served, made, f"relight resume {_title(served, made)}")
 
     return served.actions.answer(request, "clear", ref, do, asked=body.model_dump(), why=body.why)
@@ -307,7 +308,7 @@ def accept_repository(request: Request, served: Served, ref: Ref, body: Why | No
     """Accept the present commit of the workspace's repository; a start refuses a repository that has moved."""
 
     def do(rl: Relight) -> ActionResult:
-        return checkpoint_done(served, rl.accept_repository(ref), None)
+        return checkpoint_done(served, rl.files.accept_repository(ref), None)
 
     return served.actions.answer(request, "accept-repository", ref, do, why=body.why if body else None)
 
@@ -319,12 +320,12 @@ def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> Acti
 
 def _stopped(served: Service, ref: str) -> bool:
     """Stop the session of an existing checkpoint if it is running; whether it was."""
-    session = served.rl.checkpoint(ref).session
-    if served.rl.get(session).status not in LIVE:
+    session = served.rl.history.checkpoint(ref).session
+    if served.rl.sessions.get(session).status not in LIVE:
         return False
-    served.rl.stop(session)
+    served.rl.runs.stop(session)
     return True
 
 
 def _title(served: Service, made: Checkpoint) -> str:
-    return served.rl.get(made.session).title
+    return served.rl.sessions.get(made.session).title

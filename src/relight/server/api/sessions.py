@@ -114,7 +114,7 @@ def list_sessions(
 ) -> Response:
     """List the sessions that match all filters, newest created first."""
     before = from_cursor(cursor, int, str) if cursor is not None else None
-    found = served.rl.sessions(
+    found = served.rl.sessions.list(
         agent=agent,
         provider=provider,
         status=status,
@@ -131,7 +131,7 @@ def list_sessions(
         page_document(
             [session_document(info) for info in infos[:limit]],
             cursor_of(infos[limit - 1]) if len(infos) > limit else None,
-            counts=served.rl.counts(),
+            counts=served.rl.sessions.counts(),
         ),
     )
 
@@ -154,7 +154,7 @@ def _pairs(labels: list[str]) -> dict[str, str]:
 @get(router, "/api/attention", model=AttentionPage)
 def attention(request: Request, served: Served) -> Response:
     """Count the sessions that need a person, and list the most urgent."""
-    found = served.rl.needing(most=_ATTENTION)
+    found = served.rl.sessions.needing(most=_ATTENTION)
     items = [session_document(info) for info in found.sessions[:_ATTENTION]]
     return answer(request, {"total": found.total, "counts": found.counts, "items": items})
 
@@ -162,7 +162,7 @@ def attention(request: Request, served: Served) -> Response:
 @get(router, "/api/sessions/{ref}", model=SessionDocument, errors=(404, 409))
 def get_session(request: Request, served: Served, ref: Ref) -> Response:
     """Get one session by its ref."""
-    return answer(request, session_document(served.rl.get(ref)))
+    return answer(request, session_document(served.rl.sessions.get(ref)))
 
 
 @post(router, "/api/sessions", model=StartedDocument, scope="admin", status=201, errors=(409,))
@@ -214,7 +214,7 @@ def remove_session(
     """Remove a session and all its data. Cannot be undone; `dry_run` reports what would be removed."""
 
     def do(rl: Relight) -> ActionResult:
-        removed = rl.drop(ref, with_forks=with_forks, dry_run=dry_run)
+        removed = rl.sessions.remove(ref, with_forks=with_forks, dry_run=dry_run)
         return ActionResult(document=msgspec.to_builtins(removed))
 
     if dry_run:

@@ -46,13 +46,13 @@ class SeveralBody(Why):
 
 def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
     """The sessions that could be archived, newest first, and how many more there are."""
-    found = list(islice(rl.sessions(status="completed"), MAX))
-    return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MAX else 0
+    found = list(islice(rl.sessions.list(status="completed"), MAX))
+    return found, max(0, rl.sessions.counts().get("completed", 0) - len(found)) if len(found) == MAX else 0
 
 
 def stopped_alike(rl: Relight, *, most: int = _MAX_SCANNED) -> list[FailureGroup]:
     """The newest stopped sessions, up to `most` of a status, grouped by cause; groups of one are left out."""
-    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions(status=status), most))
+    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions.list(status=status), most))
 
 
 @get(router, "/api/archive", model=FinishedPage)
@@ -67,7 +67,7 @@ def archive_several(request: Request, served: Served, body: SeveralBody) -> Resp
     """Archive several sessions: they stay readable, and are never resumed. The response has the outcome of each."""
 
     def do(rl: Relight, session: str) -> ActionResult:
-        made = rl.archive(session)
+        made = rl.sessions.archive(session)
         return ActionResult(document=None, session=made.session, undo=f"relight fork {made.session[:12]}")
 
     return _each(request, served, "archive", body, do)
@@ -124,5 +124,5 @@ def _document(rl: Relight, info: SessionInfo) -> dict[str, Any]:
         "reason": info.reason,
         "head": info.head,
         "updated_at": info.updated_at,
-        "plan": rl.plan_hash(info.id),
+        "plan": rl.runs.plan_hash(info.id),
     }

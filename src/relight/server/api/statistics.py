@@ -65,7 +65,7 @@ def stats(
 def statistics(served: Service, days: float) -> dict[str, Any]:
     """The statistics as JSON, also for the operations page."""
     since = at(served.clock.now_us()) - timedelta(days=days)
-    found = served.rl.sessions(since_us=round(since.timestamp() * 1e6), limit=_MAX_SESSIONS + 1)
+    found = served.rl.sessions.list(since_us=round(since.timestamp() * 1e6), limit=_MAX_SESSIONS + 1)
     infos = list(islice(found, _MAX_SESSIONS + 1))
     counted = infos[:_MAX_SESSIONS]
     failures: Counter[tuple[str, str]] = Counter()

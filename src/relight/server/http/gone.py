@@ -29,7 +29,7 @@ def removed_problem(request: Request) -> Problem | None:
         return None
     service = service_of(request)
     try:
-        if service.rl.find(ref) is not None:
+        if service.rl.sessions.find(ref) is not None:
             return None  # the session exists; what was not found is something in it
         return _from_audit_log(service, ref) or _from_tombstone(service, ref)
     except RelightError:
@@ -54,7 +54,7 @@ def _from_audit_log(service: Service, ref: str) -> Problem | None:
 
 
 def _from_tombstone(service: Service, ref: str) -> Problem | None:
-    found = service.rl.removed(ref)
+    found = service.rl.sessions.removed(ref)
     if found is None:
         return None
     how = (

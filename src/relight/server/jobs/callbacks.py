@@ -105,7 +105,7 @@ class Callbacks:
 
     def _scan_session(self, number: int, session: str, url: str, after: int) -> bool:
         found, newest, over, read = [], after, False, 0
-        for event in islice(self._rl.steps(session, after=after), _PAGE):
+        for event in islice(self._rl.history.events(session, after=after), _PAGE):
             newest, read = event.seq, read + 1
             change = event.status
             if change is None or change["status"] not in FIRES or event.kind == "rewind":

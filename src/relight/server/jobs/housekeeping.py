@@ -65,7 +65,7 @@ class Housekeeping:
         if not self._service.settings.sweep:
             return
         who = f"serve on {os.uname().nodename}"
-        removed = self._service.rl.sweep_if_due(by=who)
+        removed = self._service.rl.admin.sweep_if_due(by=who)
         if removed is None:
             return
         names = dict(zip(removed.sessions, removed.names, strict=True))
@@ -79,9 +79,9 @@ class Housekeeping:
         """Write audit entries for the store's new tombstones of policy removals, whichever process made them."""
         service, known = self._service, names or {}
         newest = service.state.meta(_NOTED) or ""
-        for tombstone, one in service.rl.removals(after=newest).items():
+        for tombstone, one in service.rl.sessions.removals(after=newest).items():
             for session in one.sessions if one.by_policy else ():
-                if service.rl.find(session) is None:  # else its id was imported again after the removal
+                if service.rl.sessions.find(session) is None:  # else its id was imported again after the removal
                     service.actions.record_swept(session, known.get(session), one)
             service.state.set_meta(_NOTED, tombstone)
 

@@ -118,7 +118,7 @@ class Upkeep:
         return growth_of(sizes, free_bytes=self._free_bytes())
 
     def _free_bytes(self) -> int | None:
-        near = self._rl.store.url.startswith("sqlite") and not self._rl.file_place()[1]
+        near = self._rl.store.url.startswith("sqlite") and not self._rl.files.location()[1]
         return shutil.disk_usage(self._settings.directory).free if near else None
 
     def _read(self, key: str, kind: type[_T]) -> _T | None:
@@ -193,10 +193,10 @@ class Upkeep:
 
     def _verify(self, pause_factor: float) -> Verified | None:
         began, sessions, steps = time.monotonic(), 0, 0
-        files = not self._rl.file_place()[1] and self._rl.file_bytes() <= _MAX_READ
+        files = not self._rl.files.location()[1] and self._rl.files.size_bytes() <= _MAX_READ
         broken = self._throttled(pause_factor, self._damage)
         try:
-            for info in self._rl.sessions():
+            for info in self._rl.sessions.list():
                 if self._stopping.is_set():
                     return None
                 report = self._throttled(pause_factor, partial(self._verified, info.id, files=files))
@@ -227,7 +227,7 @@ class Upkeep:
 
     def _verified(self, session: str, *, files: bool) -> Report | None:
         try:
-            return self._rl.verify(session, files=files)
+            return self._rl.history.verify(session, files=files)
         except NotFound:
             return None  # it was removed meanwhile
 
@@ -236,7 +236,9 @@ class Upkeep:
         for left in self._settings.directory.glob(f"{_DRILL_PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)  # left by a server that was killed
         began, tried, restored, files, trouble = time.monotonic(), 0, 0, 0, ""
-        with_files = (info for info in islice(self._rl.sessions(), _DRILL_CANDIDATES) if info.workspace and info.seq)
+        with_files = (
+            info for info in islice(self._rl.sessions.list(), _DRILL_CANDIDATES) if info.workspace and info.seq
+        )
         for info in with_files:
             if self._stopping.is_set():
                 return None
@@ -257,12 +259,12 @@ class Upkeep:
             # A drill must not be what fills the disk.
             max_bytes = min(_DRILL_BYTES, shutil.disk_usage(directory).free // 4)
             try:
-                return self._rl.drill(session, directory, most_bytes=max_bytes)
+                return self._rl.admin.drill(session, directory, most_bytes=max_bytes)
             except NotFound:
                 return None
 
     def _record_size(self) -> None:
-        now = Size(at_us=self._clock.now_us(), size_bytes=self._rl.store.size_bytes() + self._rl.file_bytes())
+        now = Size(at_us=self._clock.now_us(), size_bytes=self._rl.store.size_bytes() + self._rl.files.size_bytes())
         sizes = [*(self._read("sizes", list[Size]) or []), now][-_MAX_SIZES:]
         self._state.set_meta("sizes", msgspec.json.encode(sizes).decode())
 

@@ -10,7 +10,8 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from relight.library.facade import Loaded, Relight
+from relight.library.facade import Relight
+from relight.library.loaded import Loaded
 from relight.values.ref import parse_ref
 
 MAX_CACHED: Final = 8
@@ -33,7 +34,7 @@ class Folds:
 
     def load(self, ref: str) -> Loaded:
         """Like `Relight.load`; the result is shared between callers and must not be modified."""
-        info, asked = self._rl.get(ref), parse_ref(ref)
+        info, asked = self._rl.sessions.get(ref), parse_ref(ref)
         at = str(asked.seq) if asked.seq is not None else ref.rpartition("@")[2] if "@" in ref else ""
         # A ref by label is not cached: the label can be moved to another checkpoint without a new seq.
         if info.size_bytes > MAX_BYTES or (at and not at.isdigit()):
@@ -64,4 +65,4 @@ class Folds:
 
     def _load(self, ref: str) -> Loaded:
         self.loads += 1
-        return self._rl.load(ref)
+        return self._rl.history.load(ref)

@@ -73,7 +73,7 @@ class Overview:
         return changes
 
     def _changes(self) -> Iterator[Change]:
-        counts, first = self._rl.counts(), self._counts is None
+        counts, first = self._rl.sessions.counts(), self._counts is None
         moved, self._counts = counts != self._counts, counts
         for info in self._candidates(moved=moved):
             row, before = Row.of(info), self._reported.pop(info.id, None)
@@ -91,14 +91,14 @@ class Overview:
 
     def _candidates(self, *, moved: bool) -> list[SessionInfo]:
         """Sessions that may have changed: the unfinished ones, and those that were unfinished at the last poll."""
-        found = {info.id: info for info in self._rl.unfinished(most=_MAX_UNFINISHED)}
+        found = {info.id: info for info in self._rl.sessions.unfinished(most=_MAX_UNFINISHED)}
         before, self._unfinished = self._unfinished, set(found)
         for session in before - found.keys():
-            info = self._rl.find(session)
+            info = self._rl.sessions.find(session)
             if info is not None:
                 found[session] = info
         # A session that began and ended between two polls is in neither set, but it has changed the counts.
-        for one in self._rl.sessions(limit=_MAX_NEW) if moved else ():
+        for one in self._rl.sessions.list(limit=_MAX_NEW) if moved else ():
             found.setdefault(one.id, one)
         return list(found.values())
 
@@ -110,11 +110,11 @@ class Overview:
         if info.seq <= after:
             return
         try:
-            rows = self._rl.checkpoints_between(info.id, after=max(after, info.seq - _MAX_STEPS), upto=info.seq)
+            rows = self._rl.history.checkpoints(info.id, after=max(after, info.seq - _MAX_STEPS), upto=info.seq)
             for row in rows:
                 self._metrics.steps.labels(row.kind).inc()
                 if row.kind in _COUNTED_KINDS:
-                    for event in self._rl.steps(info.id, after=row.seq - 1, upto=row.seq):
+                    for event in self._rl.history.events(info.id, after=row.seq - 1, upto=row.seq):
                         self._metrics.event(event)
         except RelightError as error:
             self._metrics.store_errors.labels(error.code).inc()

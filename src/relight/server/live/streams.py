@@ -183,7 +183,7 @@ class Hub:
         """The next page of steps, up to the first damaged one; Corrupt if that is the very next."""
         frames: list[tuple[int, bytes]] = []
         try:
-            for event in islice(self._rl.steps(session, after=after, upto=upto), _PAGE):
+            for event in islice(self._rl.history.events(session, after=after, upto=upto), _PAGE):
                 frames.append(frame_of(event))
         except Corrupt:
             if not frames:
@@ -266,7 +266,7 @@ class Hub:
         try:
             topic = self._topics.get(session)
             if topic is None:
-                info = await self._read(lambda: self._rl.get(session))
+                info = await self._read(lambda: self._rl.sessions.get(session))
                 # setdefault: another client may have created it while this one waited for the store.
                 topic = self._topics.setdefault(session, Topic(info.seq, self._settings.ring))
         except BaseException:

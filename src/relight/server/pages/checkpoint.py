@@ -61,10 +61,10 @@ class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
 
 def checkpoint_view(rl: Relight, ref: str, now: datetime) -> tuple[CheckpointView, SessionInfo, ResumePlan]:
     """The view of a checkpoint with its session and resume plan. NotFound."""
-    plan = rl.can_resume(ref)
-    info = rl.get(plan.session)
+    plan = rl.runs.plan(ref)
+    info = rl.sessions.get(plan.session)
     seq = position(plan.checkpoint.rpartition("@")[2]) or info.head
-    rows = rl.checkpoints(info.id)
+    rows = rl.history.checkpoints(info.id)
     mine = next((one for one in rows if one.seq == seq), None)
     effects = effects_line(rl, info, seq)
     lines: list[tuple[str, str, str]] = [*plan_facts(plan, now)]
@@ -111,7 +111,7 @@ def effects_line(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
     """The lasting effects after a checkpoint, which no rewind can undo: text and role."""
     if seq >= info.head:
         return "none", ""
-    lasting = rl.effects_since(info.id, seq)
+    lasting = rl.history.effects_since(info.id, seq)
     if lasting is None:
         return "unknown: a newer step is damaged", "warn"
     if not lasting:
@@ -160,13 +160,13 @@ def compared(rl: Relight, sheet: CheckpointView, plan: ResumePlan, compare: Comp
 def differences(rl: Relight, sheet: CheckpointView, compare: Compare, other: int | None) -> list[FileDiff]:
     """The differences from the checkpoint to the disk or head, or from another checkpoint to it."""
     if compare == "disk":
-        return rl.diff(sheet.id)
+        return rl.files.diff(sheet.id)
     if compare == "head":
-        return rl.diff(sheet.id, sheet.session)
+        return rl.files.diff(sheet.id, sheet.session)
     from_seq = sheet.previous if compare == "previous" else other
     if from_seq is None:
         return []
-    return rl.diff(f"{sheet.session}@{from_seq}", sheet.id)
+    return rl.files.diff(f"{sheet.session}@{from_seq}", sheet.id)
 
 
 _COMPARES: Final = (("disk", "disk now"), ("previous", "previous checkpoint"), ("head", "head"), ("other", "other"))

@@ -16,7 +16,7 @@ import msgspec
 from relight.history.events import Event
 from relight.history.narration import CallNames
 from relight.journal.formats.registry import detect
-from relight.library.facade import Loaded
+from relight.library.loaded import Loaded
 from relight.server.pages.inert import preview
 from relight.text import format as words
 from relight.text.safe import shortened

@@ -40,7 +40,7 @@ def add(router: APIRouter, site: Site) -> None:
     def of_checkpoint(request: Request, ref: str, verb: str) -> Response:
         info = found(site, ref)
         seq = parse_ref(ref).seq
-        seq = seq if seq is not None else site.rl.checkpoint(ref).seq
+        seq = seq if seq is not None else site.rl.history.checkpoint(ref).seq
         made = dialog(site.rl, info, verb, seq=seq, given=request.query_params, now=site.now())
         return _rendered(site, request, made, home=f"/checkpoints/{info.id}@{seq}")
 
@@ -83,7 +83,7 @@ def archive_dialog(rl: Relight, now: datetime) -> Dialog:
         back="Fork the head of one to continue it.",
         command=_for_each(found, "archive"),
         path="/api/archive",
-        body={"plans": {info.id: rl.plan_hash(info.id) for info in found}},
+        body={"plans": {info.id: rl.runs.plan_hash(info.id) for info in found}},
         fields=[_boxes("Finished sessions", found, now)],
         why_not="" if found else "nothing is finished",
         done="archived",
@@ -108,7 +108,7 @@ def resume_dialog(rl: Relight, cause: str, now: datetime) -> Dialog:
         back="Stop any of them at any time.",
         command=_for_each(shown, "resume", "--detach"),
         path="/api/resume",
-        body={"plans": {info.id: rl.plan_hash(info.id) for info in shown}},
+        body={"plans": {info.id: rl.runs.plan_hash(info.id) for info in shown}},
         fields=[_boxes("Sessions", shown, now)],
         lines=[("calls", calls, "warn")] if doubt else [],
         done="resumed",

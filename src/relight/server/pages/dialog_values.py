@@ -106,14 +106,14 @@ class DialogContext(msgspec.Struct, frozen=True, kw_only=True):
     def plan(self) -> str:
         """The plan hash of the session or checkpoint now."""
         at = f"@{self.seq}" if self.seq is not None else ""
-        hashed: str = self.rl.plan_hash(f"{self.info.id}{at}")
+        hashed: str = self.rl.runs.plan_hash(f"{self.info.id}{at}")
         return hashed
 
 
 def open_calls(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
     """The planned calls; empty if a newer step is damaged, which the page reports elsewhere."""
     try:
-        return rl.planned_calls(ref, after=after)
+        return rl.history.planned_calls(ref, after=after)
     except Corrupt:
         return []
 

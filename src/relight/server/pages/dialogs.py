@@ -60,7 +60,7 @@ def dialog(
 
 def _resume(context: DialogContext) -> Dialog:
     good = context.given.get("from") == "good"
-    plan: ResumePlan = context.rl.can_resume(
+    plan: ResumePlan = context.rl.runs.plan(
         context.info.id if context.seq is None else f"{context.info.id}@{context.seq}"
     )
     agent = plan.agent.agent if plan.agent is not None else "its program"
@@ -186,7 +186,7 @@ def _rewind(context: DialogContext) -> Dialog:
 
 def _choose_checkpoint(context: DialogContext) -> Dialog:
     """The rewind dialog of a session without a checkpoint: offers its labelled checkpoints."""
-    named = [one for one in context.rl.checkpoints(context.info.id) if one.label][-20:]
+    named = [one for one in context.rl.history.checkpoints(context.info.id) if one.label][-20:]
     options = [Option(value=f"/checkpoints/{one.id}/do/rewind", label=f"@{one.seq} “{one.label}”") for one in named]
     hint = "open a step in the history and rewind from its page" if not options else "or from any step in the history"
     return Dialog(
@@ -204,7 +204,7 @@ def _choose_checkpoint(context: DialogContext) -> Dialog:
 def _restore_summary(context: DialogContext) -> tuple[str, str, list[str]]:
     """What a restore would do to the files, its role, and the files that were changed outside the session."""
     try:
-        report = context.rl.restore(f"{context.info.id}@{context.seq}", dry_run=True)
+        report = context.rl.files.restore(f"{context.info.id}@{context.seq}", dry_run=True)
     except RelightError as error:
         return error.message, "warn", []
     decisions = {root: plan.decision for root, plan in report.plans.items()}
@@ -241,7 +241,7 @@ def _conflict_field(paths: list[str]) -> Field:
 
 
 def _restore(context: DialogContext) -> Dialog:
-    plan: ResumePlan = context.rl.can_resume(
+    plan: ResumePlan = context.rl.runs.plan(
         f"{context.info.id}@{context.seq}" if context.seq is not None else context.info.id
     )
     differ = (plan.files.differ if plan.files is not None else None) or []
@@ -277,7 +277,7 @@ def _restore(context: DialogContext) -> Dialog:
 
 
 def _undo(context: DialogContext) -> Dialog:
-    operation = next_undo(context.rl.operations(context.info.id))
+    operation = next_undo(context.rl.history.operations(context.info.id))
     text = "Nothing is left to undo."
     if operation is not None:
         heads = f", head @{operation.heads[1]} → @{operation.heads[0]}" if operation.heads is not None else ""
@@ -290,7 +290,7 @@ def _undo(context: DialogContext) -> Dialog:
         back="`relight undo --redo` redoes it.",
         command=shlex.join(["relight", "undo", words.ref(context.info)]),
         path=f"/api/sessions/{context.info.id}/undo",
-        plan=context.rl.plan_hash(context.info.id),
+        plan=context.rl.runs.plan_hash(context.info.id),
         why_not="" if operation is not None else "there is no rewind or restore to undo",
         done=f"undone in {context.name}",
     )
@@ -308,7 +308,7 @@ def _decide(allow: bool) -> Callable[[DialogContext], Dialog]:
             back="It cannot be undone once the call ran." if allow else "The agent may ask again.",
             command=shlex.join(["relight", verb, words.ref(context.info)]),
             path=f"/api/sessions/{context.info.id}/{verb}",
-            plan=context.rl.plan_hash(context.info.id),
+            plan=context.rl.runs.plan_hash(context.info.id),
             exact=context.info.question or "",
             why_not="" if context.info.status == "waiting" else "it is no longer waiting for a decision",
             done=f"{'approved' if allow else 'refused'} in {context.name}",
@@ -399,7 +399,7 @@ def _archive(context: DialogContext) -> Dialog:
         back="Fork its head to continue.",
         command=shlex.join(["relight", "archive", words.ref(context.info)]),
         path=f"/api/sessions/{context.info.id}/archive",
-        plan=context.rl.plan_hash(context.info.id),
+        plan=context.rl.runs.plan_hash(context.info.id),
         done=f"{context.name} is archived",
     )
 
@@ -408,7 +408,7 @@ def _remove(context: DialogContext) -> Dialog:
     info = context.info
     trouble, forks, going = "", 0, None
     try:
-        going = context.rl.drop(info.id, with_forks=True, dry_run=True)
+        going = context.rl.sessions.remove(info.id, with_forks=True, dry_run=True)
         forks = len(going.sessions) - 1
     except RelightError as error:
         trouble = error.message
@@ -424,7 +424,7 @@ def _remove(context: DialogContext) -> Dialog:
         command=shlex.join(["relight", "rm", words.ref(info), *(["--with-forks"] if forks else [])]),
         path=f"/api/sessions/{info.id}" + ("?with_forks=true" if forks else ""),
         method="DELETE",
-        plan=context.rl.plan_hash(info.id),
+        plan=context.rl.runs.plan_hash(info.id),
         typed=words.ref(info),
         danger=True,
         why_not=trouble,
@@ -464,7 +464,7 @@ def _label(context: DialogContext) -> Dialog:
 def _settle(context: DialogContext) -> Dialog:
     """The dialog for one call in doubt; the first one if the address names none."""
     wanted = context.given.get("call", "")
-    doubts = [one for one in context.rl.load(context.info.id).calls if one.in_doubt]
+    doubts = [one for one in context.rl.history.load(context.info.id).calls if one.in_doubt]
     call = next((one for one in doubts if one.id == wanted or not wanted), None)
     if call is None:
         return Dialog(
@@ -487,7 +487,7 @@ def _settle(context: DialogContext) -> Dialog:
         back="To undo it, rewind to before the call; its effects outside stay.",
         command=shlex.join(["relight", "settle", words.ref(context.info), call.id]),
         path=f"/api/sessions/{context.info.id}/settle",
-        plan=context.rl.plan_hash(context.info.id),
+        plan=context.rl.runs.plan_hash(context.info.id),
         body={"call": call.id},
         fields=[
             Field(kind="box", name="retry", label="it had no effect: run it again"),
@@ -522,7 +522,7 @@ VERBS: Final = tuple(_VERBS)
 
 def sweep_dialog(rl: Relight) -> Dialog:
     """Confirmation of a sweep, with a preview of what it removes."""
-    going = rl.sweep(dry_run=True)
+    going = rl.admin.sweep(dry_run=True)
     names = going.names[:50]
     more = f" and {len(going) - len(names)} more" if len(going) > len(names) else ""
     freed = words.size(going.size_bytes + going.file_bytes)
@@ -543,8 +543,8 @@ def sweep_dialog(rl: Relight) -> Dialog:
 
 def retention_dialog(rl: Relight) -> Dialog:
     """Setting the retention policy, with the number of sessions that are past it now."""
-    policy = rl.retention
-    would = rl.kept_longer_than(policy.finished_days if policy.finished_days is not None else 7.0)
+    policy = rl.admin.retention()
+    would = rl.admin.kept_longer_than(policy.finished_days if policy.finished_days is not None else 7.0)
     number = f"{'at least ' if would.more else ''}{words.count(would.sessions, 'session')}"
     now = days_text(policy.finished_days) if policy.is_set else "7d"
     return Dialog(

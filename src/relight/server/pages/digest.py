@@ -47,7 +47,7 @@ class Tally(msgspec.Struct, kw_only=True):
 def digest(rl: Relight, since: datetime, now: datetime) -> Digest:
     """The digest of the newest sessions that changed since a time."""
     tally = Tally()
-    for info in islice(rl.sessions(), MAX_SESSIONS):
+    for info in islice(rl.sessions.list(), MAX_SESSIONS):
         if info.updated_at <= since:
             continue
         _status(tally, info)
@@ -72,7 +72,7 @@ def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> Non
             return
         tally.steps += len(rows)
         tally.captures += sum(1 for row in rows if row.snapshots)
-        for event in rl.steps(info.id, after=rows[0].seq - 1, upto=rows[-1].seq):
+        for event in rl.history.events(info.id, after=rows[0].seq - 1, upto=rows[-1].seq):
             if event.started is not None and event.started["number"] > 1 and event.started.get("reason"):
                 tally.crashes += 1
             if (event.status or {}).get("status") == "queued":

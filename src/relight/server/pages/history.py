@@ -195,7 +195,7 @@ def window_of(newest: int, *, at: int | None, upto: int | None, after: int | Non
 
 def events_of(rl: Relight, session: str, after: int, upto: int) -> list[Event]:
     """The events with after < seq <= upto. Corrupt if one of them is damaged."""
-    return list(rl.steps(session, after=after, upto=upto))
+    return list(rl.history.events(session, after=after, upto=upto))
 
 
 def window_rows(
@@ -205,11 +205,11 @@ def window_rows(
     events: list[Event] = []
     damage: Corrupt | None = None
     try:
-        for event in rl.steps(info.id, after=max(0, window.after - seed), upto=window.upto):
+        for event in rl.history.events(info.id, after=max(0, window.after - seed), upto=window.upto):
             events.append(event)
     except Corrupt as error:
         damage = error
-    rows = history_rows(events, info.provider, partial(rl.load, info.id), density=density)
+    rows = history_rows(events, info.provider, partial(rl.history.load, info.id), density=density)
     rows = [row for row in rows if row.seq > window.after]
     path, labels = view_of(rl, info)
     marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
@@ -258,7 +258,7 @@ def opens_at(rl: Relight, info: SessionInfo) -> int | None:
     after = max(begins - 1, info.seq - STEPS)
     try:
         events = events_of(rl, info.id, after, info.seq)
-        rows = history_rows(events, info.provider, partial(rl.load, info.id), density="steps")
+        rows = history_rows(events, info.provider, partial(rl.history.load, info.id), density="steps")
     except Corrupt:
         return None
     failing = [row.seq for row in rows if row.problem]

@@ -255,7 +255,7 @@ def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
     ]
     schema = info.schema_version
     facts += [("schema", f"version {schema}", "")] if schema is not None else []
-    journal, files = store.size_bytes(), rl.file_bytes()
+    journal, files = store.size_bytes(), rl.files.size_bytes()
     facts.append(
         ("size", f"{words.size(journal + files)} (journal {words.size(journal)}, files {words.size(files)})", "")
     )
@@ -394,14 +394,14 @@ def add(router: APIRouter, site: Site) -> None:
 
 def _now(site: Site) -> dict[str, Any]:
     rl, now = site.rl, site.now()
-    found = rl.needing(most=MAX_NEEDS, every_halted=True)  # which are in quarantine is in their heads
+    found = rl.sessions.needing(most=MAX_NEEDS, every_halted=True)  # which are in quarantine is in their heads
     needing, needs = found.sessions, needs_by_kind(found, now)
-    leases = lease_rows(rl.leases(most=LEASES), now)
+    leases = lease_rows(rl.admin.leases(most=LEASES), now)
     shown, rest = shown_leases(leases)
-    workers = worker_rows(rl.workers())
-    queued = list(islice(rl.sessions(status="queued"), 1000))
+    workers = worker_rows(rl.queues.workers())
+    queued = list(islice(rl.sessions.list(status="queued"), 1000))
     oldest = max((words.seconds_between(info.updated_at, now) or 0.0 for info in queued), default=None)
-    sentence, well = summary(rl.counts(), needs, len(workers), oldest)
+    sentence, well = summary(rl.sessions.counts(), needs, len(workers), oldest)
     facts = store_facts(rl)
     saves = save_fact(site.service.metrics.saves)
     return {
@@ -412,10 +412,10 @@ def _now(site: Site) -> dict[str, Any]:
         "lease_count": len(leases),
         "lease_rest": rest,
         "workers": workers,
-        "queues": queue_rows(rl.queues(), now),
+        "queues": queue_rows(rl.queues.list(), now),
         "facts": facts + upkeep_facts(site.service.upkeep, now) + ([saves] if saves is not None else []),
         "clock": _clock(needing, now),
-        "retention": words.policy_text(rl.retention),
+        "retention": words.policy_text(rl.admin.retention()),
     }
 
 
@@ -427,13 +427,13 @@ def _clock(needing: list[Any], now: Any) -> str:
 
 def _sweep(site: Site) -> tuple[str, bool]:
     try:
-        going = site.rl.sweep(dry_run=True)
+        going = site.rl.admin.sweep(dry_run=True)
     except StoreError as error:
         return error.message, False
     freed = words.size(going.size_bytes + going.file_bytes)
     if not len(going):
         return "nothing is due", False
-    days = site.rl.retention.finished_days
+    days = site.rl.admin.retention().finished_days
     ago = days_text(Retention().finished_days if days is None else days)
     return f"would free {freed}: {words.count(len(going), 'session')} that finished over {ago} ago", True
 
@@ -452,7 +452,7 @@ def _resumes(site: Site) -> dict[str, Any]:
     stats = statistics(site.service, _DAYS)
     since = site.now() - timedelta(days=_DAYS)
     resumes = []
-    resumed = (info for info in site.rl.sessions(since_us=round(since.timestamp() * 1e6)) if info.attempt > 1)
+    resumed = (info for info in site.rl.sessions.list(since_us=round(since.timestamp() * 1e6)) if info.attempt > 1)
     for info in islice(resumed, _MAX_RESUMED):
         try:
             resumes += site.service.resume_stats.of(info)

@@ -221,7 +221,7 @@ def _call_row(call: Call) -> CallRow:
 
 def forks_of(rl: Relight, info: SessionInfo, now: datetime) -> tuple[list[Fork], bool]:
     """The tree of forks as lines, each below its parent; and whether it was cut."""
-    tree = rl.tree(info.id)
+    tree = rl.sessions.tree(info.id)
     return [_fork(branch, now, here=info.id) for branch in tree[:_MAX_FORKS]], len(tree) > _MAX_FORKS
 
 

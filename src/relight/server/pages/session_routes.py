@@ -97,7 +97,7 @@ def _add_parts(router: APIRouter, site: Site) -> None:
         info = found(site, ref)
         window = Window(after=max(0, info.seq - 40), upto=info.seq, newest=info.seq)
         shown = window_rows(site.rl, info, window, density="steps", kind="all").rows[-_PEEK_ROWS:]
-        files = site.rl.files_at(info.id, start=True) if info.workspace else None
+        files = site.rl.files.status(info.id, start=True) if info.workspace else None
         changed = files.changed if files is not None else None
         return answer("peek.html", head=header_of(info, site.now()), rows=shown, files=changed)
 
@@ -149,7 +149,7 @@ def _add_parts(router: APIRouter, site: Site) -> None:
 
 def found(site: Site, ref: str) -> SessionInfo:
     """The session of a ref, also of a checkpoint's ref. NotFound, Ambiguous."""
-    return site.rl.get(parse_ref(ref).session)
+    return site.rl.sessions.get(parse_ref(ref).session)
 
 
 def _step(site: Site, info: SessionInfo, seq: int) -> Event | None:
@@ -178,7 +178,7 @@ def _changed(site: Site, info: SessionInfo) -> dict[str, Any] | None:
     """Number of files and lines that differ from the first capture; changes only with a new capture."""
     if not info.workspace:
         return None
-    files = site.rl.files_at(info.id, start=True)
+    files = site.rl.files.status(info.id, start=True)
     if files is None or files.changed is None:
         return None
     return {"count": files.changed, "added": files.lines_added, "removed": files.lines_removed}
@@ -254,7 +254,7 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
 def _find(site: Site, info: SessionInfo, q: str, at: int | None) -> dict[str, Any]:
     """Hits of a search in the session: their number, the one to show, and links to its neighbours."""
     q = q.replace("\0", "")[:200].strip()
-    hits = site.rl.search(info.id, q, most=_MAX_HITS)
+    hits = site.rl.history.search(info.id, q, most=_MAX_HITS)
     seqs = [hit.seq for hit in hits.hits]
     index = next((number for number, seq in enumerate(seqs) if at is None or seq >= at), max(0, len(seqs) - 1))
     here = address(f"/sessions/{info.id}", {"find": q}, "find")
@@ -276,11 +276,11 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
     view, _ = view_of(site.rl, info)
     events, damage = [], ""
     try:
-        for event in site.rl.steps(info.id, after=window.after, upto=window.upto):
+        for event in site.rl.history.events(info.id, after=window.after, upto=window.upto):
             events.append(event)
     except Corrupt as error:
         damage = error.message
-    entries = conversation.conversation(events, info.provider, view, partial(site.rl.load, info.id))
+    entries = conversation.conversation(events, info.provider, view, partial(site.rl.history.load, info.id))
     return {"window": window, "entries": entries, "damage_here": damage}
 
 
@@ -295,7 +295,7 @@ def _files(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
     values: dict[str, Any] = {"head_has_workspace": bool(info.workspace), "captured": False, "trouble": ""}
     if not info.workspace:
         return values
-    state = site.rl.files_at(info.id)
+    state = site.rl.files.status(info.id)
     values["trouble"] = (state.trouble if state is not None else "") or ""
     record = site.rl.store.find(info.id)
     values["policy"] = record.identity.snapshot if record is not None else "step"
@@ -313,14 +313,14 @@ def _files(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
 
 def _differences(site: Site, info: SessionInfo, since: str) -> Any:
     if since == "disk":
-        return site.rl.diff(info.id)
+        return site.rl.files.diff(info.id)
     rows = checkpoint_rows(site.rl, info)
     captured = [row.seq for row in rows if row.snapshots]
     begins = captured[0] if captured else 1
     if since == "attempt":
         attempt = max((row.seq for row in rows if row.kind == "attempt"), default=begins)
         begins = max((seq for seq in captured if seq <= attempt), default=begins)
-    return site.rl.diff(f"{info.id}@{begins}", info.id)
+    return site.rl.files.diff(f"{info.id}@{begins}", info.id)
 
 
 def _forks(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
@@ -347,7 +347,7 @@ def _plots(site: Site, info: SessionInfo) -> dict[str, Any]:
     after = max(0, info.seq - PLOT_STEPS)
     measure = plots.Measure()
     with suppress(Corrupt):  # plot what can be read; the page reports the damage
-        measure.read(site.rl.steps(info.id, after=after, upto=info.seq))
+        measure.read(site.rl.history.events(info.id, after=after, upto=info.seq))
     record = site.rl.store.find(info.id)
     burn = measure.burn(record.identity.policy.budget if record is not None else None)
     drawn = {"times": burn.times, "costs": burn.costs, "tokens": burn.tokens, "attempts": burn.attempts} if burn else {}

@@ -142,7 +142,7 @@ def filters_of(given: Mapping[str, str]) -> Filters:
 
 def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
     """One page of the sessions that match the filters."""
-    counts = rl.counts()
+    counts = rl.sessions.counts()
     size = SEARCH_PAGE if filters.q else PAGE
     found = _found(rl, filters, now)
     scanned: int | None = None
@@ -178,7 +178,7 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
 
 def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
     """Adoptable native sessions on this machine: agent, number, and the command that adopts the newest."""
-    found = rl.adoptable(most=ADOPTABLE)
+    found = rl.runs.adoptable(most=ADOPTABLE)
     offers: list[tuple[str, int, str]] = []
     for agent in dict.fromkeys(one.agent for one in found):
         mine = [one for one in found if one.agent == agent]
@@ -190,7 +190,7 @@ def _found(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionInfo
     cursor = _CURSOR.fullmatch(filters.before)
     since = now - timedelta(hours=SINCE[filters.since]) if filters.since else None
     key, _, value = filters.label.partition("=")
-    infos = rl.sessions(
+    infos = rl.sessions.list(
         status=filters.status,
         agent=filters.agent or None,
         provider=filters.provider or None,

@@ -134,13 +134,13 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
 
 def frame_of(rl: Relight, now: datetime) -> Frame:
     """The frame at this moment."""
-    found = rl.needing(most=STRIP)
+    found = rl.sessions.needing(most=STRIP)
     needing, info = found.sessions, rl.store.info
     kind = rl.store.url.partition(":")[0]
     return Frame(
         needs=[need_of(info, now) for info in needing[:STRIP]],
         more=max(0, found.total - STRIP),
-        total=sum(rl.counts().values()),
+        total=sum(rl.sessions.counts().values()),
         store=kind,
         durable=info.durability == "power-loss",
         why_not=promise(info),

@@ -89,11 +89,11 @@ def test_killed_inside_a_tool_it_resumes_in_a_blank_home_with_its_full_history(r
     os.kill(program.pid, signal.SIGKILL)
     assert program.wait(timeout=SECONDS) == -9, (room.base / "err").read_text()[-3000:]
     with relight.open(room.store) as rl:
-        [info] = rl.sessions()
+        [info] = rl.sessions.list()
         assert (info.status, info.key, info.agent) == ("terminated", session, "claude-agent-sdk")
         assert info.name == RelightSessionStore(rl).ref(session, info.labels["project"])
-        assert [call.name for call in rl.load(info.id).calls] == ["Bash", "Bash"]
-        assert any(row.snapshot for row in rl.checkpoints(info.id))
+        assert [call.name for call in rl.history.load(info.id).calls] == ["Bash", "Bash"]
+        assert any(row.snapshot for row in rl.history.checkpoints(info.id))
     reported = room.run("go on", resume=session)
     assert reported == {"session": session, "result": "All done."}
     last = room.model.requests()[-1].items
@@ -107,9 +107,9 @@ def test_killed_inside_a_tool_it_resumes_in_a_blank_home_with_its_full_history(r
     assert (room.work / "log.txt").read_text() == "one\ntwo\n"
     assert len(room.model.requests()) == 3
     with relight.open(room.store) as rl:
-        [info] = rl.sessions()
+        [info] = rl.sessions.list()
         assert (info.status, info.attempt, info.said) == ("completed", 2, "All done.")
-        assert rl.verify().ok
+        assert rl.history.verify().ok
     figure("G11", "claude-agent-sdk: killed inside a tool, resumed in a blank HOME from our store: 0 turns paid again")
 
 
@@ -117,15 +117,15 @@ def test_killed_inside_a_tool_it_resumes_in_a_blank_home_with_its_full_history(r
 def test_a_fork_and_a_continuation_in_blank_homes_have_the_history_and_leave_the_original(room: Room) -> None:
     first = room.run("do the work")["session"]
     with relight.open(room.store) as rl:
-        [original] = rl.sessions()
-        before = rl.load(original.id).messages
+        [original] = rl.sessions.list()
+        before = rl.history.load(original.id).messages
     forked = room.run("another way", resume=first, fork_session=True)["session"]
     assert forked != first
     said = texts(room.model.requests()[-1].items)
     assert all(any(text in one for one in said) for text in ("do the work", "I look.", "another way"))
     with relight.open(room.store) as rl:
-        assert {info.key for info in rl.sessions()} == {first, forked}
-        assert rl.load(original.id).messages == before
+        assert {info.key for info in rl.sessions.list()} == {first, forked}
+        assert rl.history.load(original.id).messages == before
     assert room.run("and on", continue_conversation=True)["session"] == forked
     said = texts(room.model.requests()[-1].items)
     assert all(any(text in one for one in said) for text in ("do the work", "another way", "and on"))

@@ -104,22 +104,24 @@ def test_a_transcript_is_a_session_like_any_other(location: Open, tmp_path: Path
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
     asked, said = turn("look around")
     append(store, [asked, line("assistant", [{"type": "text", "text": "I look."}], stop="tool_use")])
-    assert rl.get(store.ref(SESSION, KEY["project_key"])).status == "working"  # the call of this reply is still to come
+    assert (
+        rl.sessions.get(store.ref(SESSION, KEY["project_key"])).status == "working"
+    )  # the call of this reply is still to come
     append(store, [line("assistant", [call], stop=None)])
     append(store, [line("user", "go", agentId="1")], SUB)
-    info = rl.get(store.ref(SESSION, KEY["project_key"]))
+    info = rl.sessions.get(store.ref(SESSION, KEY["project_key"]))
     assert (info.status, info.agent, info.key, info.message_count) == ("working", "claude-agent-sdk", SESSION, 3)
     assert info.labels == {"project": KEY["project_key"], "team": "blue"}
-    assert [call.name for call in rl.load(info.id).calls] == ["Bash"]
+    assert [call.name for call in rl.history.load(info.id).calls] == ["Bash"]
     append(store, [line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "a b"}]), said])
-    info = rl.get(info.id)
+    info = rl.sessions.get(info.id)
     assert (info.status, info.said, info.usage.input_tokens, info.turns) == ("completed", "re: look around", 30, 2)
-    assert [one.id for one in rl.sessions(search=SESSION)] == [info.id]
-    assert rl.verify(info.id).ok
-    assert len(list(rl.export(info.id))) == info.seq + 1
-    rl.export_bundle(info.id, tmp_path / "session.bundle")
-    assert rl.sweep(dry_run=True).sessions == []
-    assert rl.sweep(Retention(finished_days=-1)).sessions == [info.id]
+    assert [one.id for one in rl.sessions.list(search=SESSION)] == [info.id]
+    assert rl.history.verify(info.id).ok
+    assert len(list(rl.history.documents(info.id))) == info.seq + 1
+    rl.history.export(info.id, tmp_path / "session.bundle")
+    assert rl.admin.sweep(dry_run=True).sessions == []
+    assert rl.admin.sweep(Retention(finished_days=-1)).sessions == [info.id]
     assert load(store) is None and load(store, SUB) is None
 
 
@@ -129,9 +131,9 @@ def test_a_bundle_carries_a_transcript_to_another_store(location: Open, tmp_path
     lines = turn("hello")
     append(store, lines)
     append(store, lines[:1], SUB)
-    rl.export_bundle(store.ref(SESSION, KEY["project_key"]), tmp_path / "session.bundle", redact=False, key=key)
+    rl.history.export(store.ref(SESSION, KEY["project_key"]), tmp_path / "session.bundle", redact=False, key=key)
     with relight.open(tmp_path / "elsewhere.db") as far:
-        far.import_bundle(tmp_path / "session.bundle", key=key)
+        far.history.import_(tmp_path / "session.bundle", key=key)
         there = RelightSessionStore(far)
         assert (load(there), load(there, SUB)) == (lines, lines[:1])
         assert asyncio.run(there.list_subkeys(MAIN)) == ["subagents/agent-1"]
@@ -175,7 +177,7 @@ def test_the_rest_of_a_removed_transcript_does_not_come_back(location: Open) -> 
         for of_a_helper in (late[:1], turn("the first word to a helper")):
             with pytest.raises(NotFound):
                 append(store, of_a_helper, SUB)
-    assert list(here._rl.sessions()) == []
+    assert list(here._rl.sessions.list()) == []
     append(there, lines)
     assert load(there) == load(here) == lines
 
@@ -209,10 +211,10 @@ def test_a_transcript_with_forks_of_relight_is_not_removed_under_them(location: 
     rl = location()
     store = RelightSessionStore(rl)
     append(store, turn("hello"))
-    fork = rl.fork(store.ref(SESSION, KEY["project_key"]), name="mine")
+    fork = rl.history.fork(store.ref(SESSION, KEY["project_key"]), name="mine")
     with pytest.raises(HasForks):
         asyncio.run(store.delete(KEY))
-    assert len(rl.load(fork.id).messages) == 2
+    assert len(rl.history.load(fork.id).messages) == 2
     assert [one["session_id"] for one in asyncio.run(store.list_sessions(KEY["project_key"]))] == [SESSION]
 
 
@@ -256,13 +258,13 @@ def test_files_and_conversation_go_back_together(location: Open, tmp_path: Path)
     (work / "a.txt").write_text("one")
     append(store, first)
     ref = store.ref(SESSION, KEY["project_key"])
-    kept = rl.checkpoints(ref)[-1]
+    kept = rl.history.checkpoints(ref)[-1]
     assert kept.snapshot
     (work / "a.txt").write_text("two")
     (work / "b.txt").write_text("new")
     append(store, turn("write two", parent=first[-1]["uuid"]))
     store.close()
-    rl.rewind(kept.id, files=True)
+    rl.history.rewind(kept.id, files=True)
     assert load(store) == first
     assert {path.name: path.read_text() for path in work.iterdir()} == {"a.txt": "one"}
     again = turn("another way", parent=first[-1]["uuid"])
@@ -276,7 +278,7 @@ def test_a_flipped_bit_is_named_and_the_line_before_is_offered(location: Open, t
     first = turn("one")
     append(store, first)
     append(store, turn("two", parent=first[-1]["uuid"]))
-    ref, last = store.ref(SESSION, KEY["project_key"]), rl.get(store.ref(SESSION, KEY["project_key"])).seq
+    ref, last = store.ref(SESSION, KEY["project_key"]), rl.sessions.get(store.ref(SESSION, KEY["project_key"])).seq
     rl.close()
     with sqlite3.connect(tmp_path / "r.db") as database:
         [(place_of, data)] = database.execute(
@@ -288,7 +290,7 @@ def test_a_flipped_bit_is_named_and_the_line_before_is_offered(location: Open, t
     with pytest.raises(Corrupt) as caught:
         load(store)
     assert (caught.value.seq, caught.value.offered) == (last, f"{ref}@{last - 1}")
-    store._rl.prepare_resume(ref, from_last_good=True)
+    store._rl.runs.prepare(ref, from_last_good=True)
     assert load(store) == first
 
 

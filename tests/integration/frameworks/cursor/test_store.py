@@ -109,7 +109,7 @@ def test_events_of_several_processes_one_of_them_killed_have_no_gap_and_no_dupli
         assert len(there) == len(events)
         assert acknowledged.items() <= there.items()
         assert {f"{me}.{thread}.{number}" for me in "ac" for thread in range(4) for number in range(12)} <= set(there)
-        assert rl.verify().ok
+        assert rl.history.verify().ok
 
 
 def test_an_event_with_a_key_is_taken_once_by_whomever(location: Open) -> None:
@@ -136,7 +136,7 @@ def test_events_are_paged_and_deleted_by_run(rl: Relight) -> None:
     call("runEvents.delete", filter={"runIds": ["run-1"]})
     assert every_event(call, "run-1") == [] and len(every_event(call, "run-2")) == 1
     call("runEvents.delete", filter={})
-    assert list(rl.sessions()) == []
+    assert list(rl.sessions.list()) == []
     with pytest.raises(UsageError, match="offset"):
         call("runEvents.append", runId="run-1", eventType="x") and call(
             "runEvents.list", runId="run-1", afterOffset="x"
@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(rl: Relight) -> None:
     call("agents.create", agent=agent("a1"))
     call("runs.create", run=a_run("r1", "a1"))
     call("checkpoints.create", agentId="a1", blobId="00", data="AA==")
-    before = {info.id: info.seq for info in rl.sessions()}
+    before = {info.id: info.seq for info in rl.sessions.list()}
     for operation, payload in (
         ("agents.create", {"agent": agent("a1")}),
         ("agents.update", {"agent": agent("a2")}),
@@ -216,7 +216,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(rl: Relight) -> None:
     ):
         with pytest.raises((UsageError, NotFound, InvalidMessage)):
             call(operation, **payload)
-    assert {info.id: info.seq for info in rl.sessions()} == before
+    assert {info.id: info.seq for info in rl.sessions.list()} == before
 
 
 def test_blobs_are_kept_by_agent(fresh: Open) -> None:
@@ -244,19 +244,19 @@ def test_agents_and_runs_are_sessions_like_any_other(rl: Relight) -> None:
     call("runs.create", run=a_run("run-1", "agent-1"))
     call("runEvents.append", runId="run-1", eventType="delta")
     for ref in (store.ref("agent-1"), store.run_ref("run-1")):
-        assert rl.get(ref).status == "working" and rl.get(ref).agent == "cursor"
-        assert rl.get(ref).labels["team"] == "blue"
+        assert rl.sessions.get(ref).status == "working" and rl.sessions.get(ref).agent == "cursor"
+        assert rl.sessions.get(ref).labels["team"] == "blue"
     call("runs.update", run=a_run("run-1", "agent-1", status="error"))
     call("agents.update", agent=agent("agent-1", status="error"))
     call("runEvents.append", runId="run-1", eventType="last word")
-    assert {rl.get(ref).status for ref in (store.ref("agent-1"), store.run_ref("run-1"))} == {"failed"}
+    assert {rl.sessions.get(ref).status for ref in (store.ref("agent-1"), store.run_ref("run-1"))} == {"failed"}
     call("runs.update", run=a_run("run-1", "agent-1", status="finished"))
-    assert rl.get(store.run_ref("run-1")).status == "completed"
-    assert rl.verify().ok
+    assert rl.sessions.get(store.run_ref("run-1")).status == "completed"
+    assert rl.history.verify().ok
     call("agents.delete", filter={"agentIds": ["agent-1"]})
     assert len(call("runs.list", filter={"agentIds": ["agent-1"]})["items"]) == 1
     call("runs.delete", filter={"agentIds": ["agent-1"]})
-    assert list(rl.sessions()) == []
+    assert list(rl.sessions.list()) == []
 
 
 # -- the real bridge ----------------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_the_real_bridge_keeps_agents_runs_and_events_in_it_and_another_finds_th
         assert run.wait().status == "error"
     with relight.open(tmp_path / "r.db") as rl:
         store = RelightAgentStore(rl)
-        assert rl.get(store.ref(made.agent_id)).status == "failed"
+        assert rl.sessions.get(store.ref(made.agent_id)).status == "failed"
         events = every_event(calls(store), run.id)
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and len(events) >= 2
         with bridge(store, tmp_path) as (client, _):
@@ -332,4 +332,4 @@ def test_the_real_bridge_keeps_agents_runs_and_events_in_it_and_another_finds_th
             [row] = client.agents.list_runs(made.agent_id, runtime="local", cwd=str(tmp_path)).items
             assert (row.id, row.status) == (run.id, "error")
             client.agents.delete(made.agent_id, {"cwd": str(tmp_path)})
-        assert list(rl.sessions()) == []
+        assert list(rl.sessions.list()) == []

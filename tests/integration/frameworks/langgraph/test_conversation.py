@@ -60,16 +60,16 @@ def test_a_thread_is_told_as_a_conversation_and_step_by_step(fresh: Open) -> Non
     rl = fresh()
     saver = RelightSaver(rl)
     at = saved(saver, SAID)
-    assert shown(rl.load("t").messages) == SHOWN
-    assert shown([one for event in rl.tail("t") for one in event.messages]) == SHOWN
-    third = [one.seq for one in rl.checkpoints("t") if one.kind == "state"][2]
-    assert shown(rl.load(f"t@{third}").messages) == SHOWN[:3]
+    assert shown(rl.history.load("t").messages) == SHOWN
+    assert shown([one for event in rl.history.events("t") for one in event.messages]) == SHOWN
+    third = [one.seq for one in rl.history.checkpoints("t") if one.kind == "state"][2]
+    assert shown(rl.history.load(f"t@{third}").messages) == SHOWN[:3]
     gone = add_messages(SAID, [RemoveMessage(id="h")])  # type: ignore[arg-type]
     put(saver, at, {"messages": gone}, 9)
-    assert shown(rl.load("t").messages) == [SHOWN[0], *SHOWN[2:]]
+    assert shown(rl.history.load("t").messages) == [SHOWN[0], *SHOWN[2:]]
     saver.close()
-    rl.rewind(f"t@{third}")
-    assert shown(rl.load("t").messages) == SHOWN[:3]
+    rl.history.rewind(f"t@{third}")
+    assert shown(rl.history.load("t").messages) == SHOWN[:3]
 
 
 def test_a_list_that_is_written_whole_again_is_not_told_twice(location: Open) -> None:
@@ -80,15 +80,15 @@ def test_a_list_that_is_written_whole_again_is_not_told_twice(location: Open) ->
     for number in range(200):
         state = [*state[-3:], HumanMessage(str(number), id=str(number))]
         at = put(saver, at, {"messages": state}, number + 1)
-    reported = [one["content"] for event in rl.tail("t") for one in event.messages]
+    reported = [one["content"] for event in rl.history.events("t") for one in event.messages]
     assert reported == [str(number) for number in range(200)]
-    assert [one["content"] for one in rl.load("t").messages] == ["196", "197", "198", "199"]
+    assert [one["content"] for one in rl.history.load("t").messages] == ["196", "197", "198", "199"]
 
 
 def test_plain_dicts_are_told_and_what_is_no_message_is_not(location: Open) -> None:
     rl = location()
     put(RelightSaver(rl), config("t"), {"messages": [{"role": "user", "content": "hi"}, "text", {"a": 1}, 5]})
-    assert rl.load("t").messages == [{"role": "user", "content": "hi"}]
+    assert rl.history.load("t").messages == [{"role": "user", "content": "hi"}]
 
 
 def test_it_is_told_where_langgraph_is_not_installed(tmp_path: Path) -> None:

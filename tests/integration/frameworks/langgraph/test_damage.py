@@ -91,7 +91,7 @@ def test_a_thread_whose_own_row_is_damaged_goes_on_or_goes(tmp_path: Path, act: 
         assert "saver.recover('t')" in found.value.hints[0]
         if act == "delete":
             saver.delete_thread("t")
-            assert saver.get_tuple(config("t")) is None and list(rl.sessions()) == []
+            assert saver.get_tuple(config("t")) is None and list(rl.sessions.list()) == []
         else:
             assert saver.recover("t") == made[-1]
             put(saver, made[-1], {"messages": ["goes on"]}, 4)

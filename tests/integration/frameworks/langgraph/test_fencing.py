@@ -84,7 +84,7 @@ def test_a_worker_that_was_stopped_past_its_lease_wakes_up_refused(tmp_path: Pat
         assert [one.content for one in state.checkpoint["channel_values"]["messages"][1:]] == [
             str(number) for number in range(1, STEPS + 1)
         ]
-        assert rl.verify("t").ok
+        assert rl.history.verify("t").ok
     figure("G8", "LangGraph: a worker stopped past its lease wakes up, is refused, and the thread has no fork")
 
 
@@ -143,12 +143,12 @@ def test_an_interrupt_gives_the_lease_back_so_that_the_next_worker_can_answer(lo
     here = asking().compile(checkpointer=RelightSaver(first))
     there = asking().compile(checkpointer=RelightSaver(second))
     here.invoke({"messages": ["go"]}, config("t"), durability=durability)
-    info = first.get("t")
+    info = first.sessions.get("t")
     assert (info.status, info.reason) == ("waiting", "may I?")
     assert [one.value for one in there.get_state(config("t")).interrupts] == ["may I?"]
     done = there.invoke(Command(resume="yes"), config("t"), durability=durability)
     assert done["messages"][-1].content == "answer: yes"
-    assert first.get("t").status == "completed"
+    assert first.sessions.get("t").status == "completed"
     assert len(here.invoke({"messages": ["again"]}, config("t"), durability=durability)["messages"]) == 5
 
 
@@ -159,7 +159,7 @@ def test_a_run_that_fails_gives_the_lease_back(location: Open) -> None:
     first, second = location(), location()
     with pytest.raises(ZeroDivisionError):
         graph.compile(checkpointer=RelightSaver(first)).invoke({"messages": ["go"]}, config("t"))
-    assert first.get("t").reason in ("ZeroDivisionError: division by zero", "may I?")
+    assert first.sessions.get("t").reason in ("ZeroDivisionError: division by zero", "may I?")
     with pytest.raises(ZeroDivisionError):
         graph.compile(checkpointer=RelightSaver(second)).invoke(None, config("t"))
 
@@ -177,7 +177,7 @@ def test_a_run_that_ended_unseen_does_not_hold_its_thread(location: Open, tmp_pa
     odd.add_edge(START, "odd")
     with pytest.raises(UnknownType):
         odd.compile(checkpointer=saver).invoke({"messages": ["go"]}, config("t"))
-    assert location().get("t").status == "failed"
+    assert location().sessions.get("t").status == "failed"
     again = counting(1, tmp_path / "y").compile(checkpointer=RelightSaver(location()))
     again.invoke({"messages": ["go"]}, config("t"))
 
@@ -224,7 +224,7 @@ def test_a_run_that_stopped_before_a_node_is_over_for_other_programs_soon(locati
     here, there = RelightSaver(location(), lease_seconds=60.0), RelightSaver(location(), busy="wait")
     asking().compile(checkpointer=here, interrupt_before=["b"]).invoke({"messages": ["go"]}, config("t"))
     asking().compile(checkpointer=there).invoke(None, config("t"))
-    assert location().get("t").reason == "may I?"
+    assert location().sessions.get("t").reason == "may I?"
 
 
 def test_a_program_that_saves_by_itself_holds_the_thread_for_its_lease() -> None:

@@ -118,7 +118,7 @@ def test_threads_are_copied_whole_and_go_on_here(theirs: tuple[str, Any], tmp_pa
     code, dry = run(store, url, "--dry-run")
     assert (code, [one["outcome"] for one in dry["threads"]]) == (0, ["copied"] * 3)
     with relight.open(store) as rl:
-        assert list(rl.sessions()) == []
+        assert list(rl.sessions.list()) == []
     code, report = run(store, url, "--thread", "1")
     assert (code, len(report["threads"])) == (0, 1)
     code, report = run(store, url)
@@ -135,7 +135,7 @@ def test_threads_are_copied_whole_and_go_on_here(theirs: tuple[str, Any], tmp_pa
         for thread in ("1", "a b"):
             assert histories(after, thread) == histories(before, thread)
             assert after.invoke(Command(resume="ok"), config(thread))["messages"][-1].content == "answer: ok"
-            assert rl.verify(next(rl.sessions(key=thread)).id).ok
+            assert rl.history.verify(next(rl.sessions.list(key=thread)).id).ok
         for kind in (Order, Part, Note, Size):
             ours.register(kind)
         assert histories(shopping().compile(checkpointer=ours), "shop") == histories(shop, "shop")
@@ -169,7 +169,7 @@ def test_a_poisoned_row_is_refused_by_name_and_nothing_runs(tmp_path: Path, pois
     assert named in by_thread["bad"]["why"]
     assert not canary.exists()
     with relight.open(tmp_path / "r.db") as rl:
-        assert [one.key for one in rl.sessions()] == ["good"]
+        assert [one.key for one in rl.sessions.list()] == ["good"]
 
 
 def test_another_thread_of_the_same_id_is_never_touched(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_what_differs_when_it_is_read_back_does_not_stay(tmp_path: Path) -> None
         code, report = run(tmp_path / "r.db", str(tmp_path / "theirs.db"))
         assert (code, report["threads"][0]["why"]) == (4, "what was read back differs from its source")
         with relight.open(tmp_path / "r.db") as rl:
-            assert list(rl.sessions()) == []
+            assert list(rl.sessions.list()) == []
 
 
 def test_a_time_zone_without_a_name_is_loaded(tmp_path: Path) -> None:

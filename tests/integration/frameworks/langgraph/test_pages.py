@@ -146,7 +146,7 @@ def test_pages_grow_with_the_thread_and_not_faster(location: Open, made: list[An
     rl = location()
     pages = pages_of(rl)
     assert [later - sooner for sooner, later in pairwise(pages)] == [PAGE_RECORDS + 1]
-    sizes = {one.seq: one.size_bytes for one in rl.checkpoints("t")}
+    sizes = {one.seq: one.size_bytes for one in rl.history.checkpoints("t")}
     assert max(sizes[seq] for seq in pages) < 50 * PAGE_RECORDS
     assert len(made) == LONG
 
@@ -187,7 +187,7 @@ def test_a_program_that_reads_by_pages_writes_on_and_the_next_reads_by_all_of_th
     assert early.pending_writes == [(f"task {round}", "words", f"late {round}") for round in range(2)]
     assert [one for one, _ in outlines(reader)] == made[::-1]
     assert words_of(reader, config("t")) == words
-    assert rl.verify("t").ok
+    assert rl.history.verify("t").ok
 
 
 # -- rewound, forked, copied, pruned, deleted ----------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_program_that_reads_by_pages_writes_on_and_the_next_reads_by_all_of_th
 def test_rewound_behind_a_page_and_gone_on_only_what_is_visible_is_listed(location: Open, made: list[Any]) -> None:
     rl = location()
     second = pages_of(rl)[1]
-    rl.rewind(f"t@{second - 20}")
+    rl.history.rewind(f"t@{second - 20}")
     kept = made[: len(made) - (LONG + 1 - (second - 20))]
     assert [one for one, _ in outlines(RelightSaver(rl))] == kept[::-1]
     saver = RelightSaver(rl)
@@ -217,7 +217,7 @@ def test_rewound_across_a_page_or_just_behind_it_nothing_that_was_left_is_seen(f
     rl = fresh()
     made = long_thread(RelightSaver(rl), checkpoints=PAGE_RECORDS + 10)
     (page,) = pages_of(rl)
-    rl.rewind(f"t@{page + back}")
+    rl.history.rewind(f"t@{page + back}")
     kept = made[: page + back - 1]
     reader = RelightSaver(rl)
     assert [one for one, _ in outlines(reader)] == kept[::-1]
@@ -228,11 +228,11 @@ def test_forks_copies_and_what_is_imported_are_whole(location: Open, made: list[
     rl = location()
     saver = RelightSaver(rl)
     newest = [f"word {number}" for number in range(1, LONG + 1)]
-    fork = rl.fork("t").id
+    fork = rl.history.fork("t").id
     saver.copy_thread("t", "copy")
-    rl.export_bundle("t", tmp_path / "bundle", key=KEY)
+    rl.history.export("t", tmp_path / "bundle", key=KEY)
     with relight.open(tmp_path / "other.db") as other:
-        other.import_bundle(tmp_path / "bundle", key=KEY)
+        other.history.import_(tmp_path / "bundle", key=KEY)
         assert words_of(RelightSaver(other), config("t")) == newest
     for thread in (fork, "copy"):
         reader = RelightSaver(rl)
@@ -254,10 +254,10 @@ def test_a_thread_whose_secret_stayed_behind_is_whole_and_has_pages_again_once_i
         saver = RelightSaver(rl)
         secret = put(saver, config("t"), {"words": [SECRET]})
         made = [secret, *long_thread(saver)]
-        exported = rl.export_bundle("t", tmp_path / "bundle", key=KEY)
+        exported = rl.history.export("t", tmp_path / "bundle", key=KEY)
         assert exported.redacted == 1
     with relight.open(tmp_path / "other.db") as rl:
-        rl.import_bundle(tmp_path / "bundle", key=KEY)
+        rl.history.import_(tmp_path / "bundle", key=KEY)
         saver = RelightSaver(rl)
         assert [one for one, _ in outlines(saver)] == made[::-1]
         assert len(words_of(saver, config("t"))) == LONG
@@ -319,7 +319,7 @@ def test_a_thread_that_is_deleted_while_it_is_read_is_not_there(
             assert list(reader.list(config("t"), filter={"step": 5})) == []
         else:
             reader.delete_for_runs(["run"])
-    assert outlines(reader) == [] and list(rl.sessions()) == []
+    assert outlines(reader) == [] and list(rl.sessions.list()) == []
 
 
 # -- damage --------------------------------------------------------------------------------------------------------

@@ -60,10 +60,10 @@ def test_a_turn_costs_what_it_says_whatever_the_shape(shape: str, objects: str) 
                 saver = RelightSaver(rl)
         found = RelightSaver(rl).get_tuple(at)
         assert found is not None and found.checkpoint["channel_values"]["held"] == held
-        size = sum(one.size_bytes for one in rl.checkpoints("t") if one.kind == "state")
+        size = sum(one.size_bytes for one in rl.history.checkpoints("t") if one.kind == "state")
         copied = RelightSaver(rl)
         copied.copy_thread("t", "copy")
-        assert sum(one.size_bytes for one in rl.checkpoints("copy")) < 1.2 * size
+        assert sum(one.size_bytes for one in rl.history.checkpoints("copy")) < 1.2 * size
     assert size < 2 * said
 
 

@@ -39,7 +39,7 @@ def test_bytes_grow_with_what_is_new(fresh: Open, figure: Figure) -> None:
         messages = [*messages, AIMessage(content=content, id=str(number))]
         at = put(saver, at, {"messages": messages}, number + 1)
     assert messages_of(saver, at) == messages
-    sizes = [one.size_bytes for one in rl.checkpoints("t") if one.kind == "state"]
+    sizes = [one.size_bytes for one in rl.history.checkpoints("t") if one.kind == "state"]
     assert max(sizes) < 1.3 * min(sizes)
     assert sum(sizes) < transcript
     figure("G2", f"LangGraph: {turns} checkpoints of a growing list in {sum(sizes) / transcript:.2f} of its transcript")
@@ -55,7 +55,7 @@ def test_equal_messages_that_are_other_objects_are_not_written_again(location: O
     second = RelightSaver(rl)
     at = put(second, made[-1], {"messages": messages}, 51)
     assert messages_of(second, at) == messages
-    newest = list(rl.checkpoints("t"))[-1]
+    newest = list(rl.history.checkpoints("t"))[-1]
     assert newest.size_bytes < 1000
 
 
@@ -111,7 +111,7 @@ def test_a_channel_whose_version_did_not_change_is_not_written_and_one_without_v
     at = saver.put(config("t"), one, {}, {"large": 1, "small": 1})
     two: Any = {**checkpoint({"large": large, "small": 2}), "channel_versions": {"large": 1, "small": 2}}
     at = saver.put(at, two, {}, {"small": 2})
-    assert list(rl.checkpoints("t"))[-1].size_bytes < 2000
+    assert list(rl.history.checkpoints("t"))[-1].size_bytes < 2000
     found = saver.get_tuple(at)
     assert found is not None
     assert found.checkpoint["channel_values"] == {"large": large, "small": 2}
@@ -164,7 +164,7 @@ def test_a_flipped_bit_in_the_newest_checkpoint_is_named_and_the_previous_one_of
         saver = RelightSaver(rl)
         made = conversation(saver, "t", 4)
         saver.close()
-        seqs = [one.seq for one in rl.checkpoints("t") if one.kind == "state"]
+        seqs = [one.seq for one in rl.history.checkpoints("t") if one.kind == "state"]
     connection = apsw.Connection(str(path))
     row = connection.execute(
         "SELECT bodies.id, bodies.data FROM steps JOIN bodies ON bodies.id = steps.body WHERE steps.seq = ?",

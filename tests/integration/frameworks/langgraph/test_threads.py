@@ -51,7 +51,7 @@ def test_a_late_write_does_not_bring_a_deleted_thread_back(fresh: Open) -> None:
             write()
         assert saver.get_tuple(config("t")) is None
         assert ids(saver, "t") == []
-        assert list(rl.sessions(agent="langgraph")) == []
+        assert list(rl.sessions.list(agent="langgraph")) == []
     begun = put(saver, config("t"), {"messages": ["anew"]})
     assert ids(saver, "t") == [begun["configurable"]["checkpoint_id"]]
     with pytest.raises(ThreadGone):
@@ -71,7 +71,7 @@ def test_another_program_that_still_works_on_it_is_refused_too(location: Open) -
     stranger = RelightSaver(location())  # to it this might be a write that comes before its checkpoint
     stranger.put_writes(at, [("messages", ["late"])], "task")
     assert stranger.get_tuple(config("t")) is None
-    assert list(location().sessions()) == []
+    assert list(location().sessions.list()) == []
 
 
 def test_writes_that_come_before_their_checkpoints_are_there_with_them(fresh: Open) -> None:
@@ -182,21 +182,21 @@ def test_pruning_keeps_the_newest_whole_and_frees_the_rest(tmp_path: Path) -> No
         put(saver, config("t"), {"messages": [CANARY], "x": 1})
         made = conversation(saver, "t", 4)
         put(saver, config("t", ns="child"), {"y": 2})
-        newest, born = saver.get_tuple(config("t")), rl.get("t").created_at
+        newest, born = saver.get_tuple(config("t")), rl.sessions.get("t").created_at
         saver.prune(["t", "nobody"])
-        assert newest is not None and rl.get("t").created_at == born
+        assert newest is not None and rl.sessions.get("t").created_at == born
         kept = saver.get_tuple(config("t"))
         assert kept is not None
         assert kept.checkpoint == newest.checkpoint
         assert ids(saver, "t") == [newest.checkpoint["id"]]
         assert saver.get_tuple(config("t", ns="child")) is not None
-        assert rl.verify("t").ok
+        assert rl.history.verify("t").ok
         put(saver, made[-1], {"messages": ["goes on"]}, 9)
         left = b"".join(one.read_bytes() for one in tmp_path.iterdir() if one.is_file())
         assert CANARY.encode() not in left
-        assert [one.name for one in rl.sessions()] == ["t"]
+        assert [one.name for one in rl.sessions.list()] == ["t"]
         saver.prune(["t"], strategy="delete")
-        assert list(rl.sessions()) == []
+        assert list(rl.sessions.list()) == []
 
 
 def test_checkpoints_of_a_run_are_removed_with_their_writes_and_the_others_stay_whole(fresh: Open) -> None:
@@ -243,7 +243,7 @@ def test_a_pruning_that_is_killed_anywhere_leaves_the_thread_old_or_new(
             put(saver, made[-1], {"messages": ["on"]}, 9)
             saver.prune(["t"])
             assert len(ids(saver, "t")) == 1
-            assert [one.key for one in rl.sessions()] == ["t"]
+            assert [one.key for one in rl.sessions.list()] == ["t"]
     assert tried >= 5
     figure("G2", f"LangGraph: a pruning ended before each of its {tried} writes: the thread is the old or the new one")
 
@@ -270,22 +270,22 @@ def test_every_verb_knows_a_thread(location: Open, tmp_path: Path) -> None:
     saver = RelightSaver(rl)
     graph = asking().compile(checkpointer=saver)
     graph.invoke({"messages": ["go"]}, config("my-thread"))
-    info = rl.get("my-thread")
+    info = rl.sessions.get("my-thread")
     assert (info.agent, info.key, info.status) == ("langgraph", "my-thread", "waiting")
-    assert [one.id for one in rl.sessions(key="my-thread")] == [info.id]
-    assert rl.verify("my-thread").ok
+    assert [one.id for one in rl.sessions.list(key="my-thread")] == [info.id]
+    assert rl.history.verify("my-thread").ok
     exported = tmp_path / "bundle"
-    rl.export_bundle("my-thread", exported, key=b"0123456789abcdef" * 2)
+    rl.history.export("my-thread", exported, key=b"0123456789abcdef" * 2)
     other = relight.open("memory:")
-    other.import_bundle(exported, key=b"0123456789abcdef" * 2)
+    other.history.import_(exported, key=b"0123456789abcdef" * 2)
     moved = asking().compile(checkpointer=RelightSaver(other)).get_state(config("my-thread"))
     assert moved.values == graph.get_state(config("my-thread")).values
     other.close()
     done = RelightSaver(rl)
     put(done, config("done"), {"x": 1}, source="update")
-    assert rl.get("done").status == "completed"
-    assert rl.sweep(Retention(finished_days=0)).names == ["done"]
-    assert rl.get("my-thread").id == info.id
+    assert rl.sessions.get("done").status == "completed"
+    assert rl.admin.sweep(Retention(finished_days=0)).names == ["done"]
+    assert rl.sessions.get("my-thread").id == info.id
 
 
 def test_a_rewound_thread_goes_on_from_where_it_was_put_back(location: Open) -> None:
@@ -293,8 +293,8 @@ def test_a_rewound_thread_goes_on_from_where_it_was_put_back(location: Open) -> 
     saver = RelightSaver(rl)
     made = conversation(saver, "t", 4)
     saver.close()
-    steps = [one for one in rl.checkpoints("t") if one.kind == "state"]
-    rl.rewind(f"t@{steps[1].seq}")
+    steps = [one for one in rl.history.checkpoints("t") if one.kind == "state"]
+    rl.history.rewind(f"t@{steps[1].seq}")
     found = saver.get_tuple(config("t"))
     assert found is not None
     assert found.checkpoint["id"] == made[1]["configurable"]["checkpoint_id"]
@@ -306,7 +306,7 @@ def test_a_fork_of_a_thread_is_a_thread_of_its_own(location: Open) -> None:
     rl = location()
     saver = RelightSaver(rl)
     made = conversation(saver, "t", 4)
-    fork = rl.fork("t").id
+    fork = rl.history.fork("t").id
     at = put(saver, config(fork, made[-1]["configurable"]["checkpoint_id"]), {"messages": ["only here"]}, 9)
     assert len(ids(saver, fork)) == 5
     assert len(ids(saver, "t")) == 4
@@ -326,7 +326,7 @@ def test_any_text_is_a_thread_id(fresh: Open, thread: str) -> None:
     assert saver.get_tuple(at).checkpoint["channel_values"] == {"x": thread}  # type: ignore[union-attr]
     assert len(list(saver.list(None))) == 2
     saver.delete_thread(thread)
-    assert [one.key for one in rl.sessions()] == [thread + "!"]
+    assert [one.key for one in rl.sessions.list()] == [thread + "!"]
 
 
 def test_a_name_that_somebody_else_has_is_left_to_them(location: Open) -> None:
@@ -335,7 +335,7 @@ def test_a_name_that_somebody_else_has_is_left_to_them(location: Open) -> None:
         s.append({"role": "user", "content": "mine"})
     saver = RelightSaver(rl)
     put(saver, config("t"), {"x": 1})
-    assert rl.get("t").agent is None
+    assert rl.sessions.get("t").agent is None
     assert saver.get_tuple(config("t")) is not None
     assert RelightSaver(location()).get_tuple(config("t")) is not None
 
@@ -356,7 +356,7 @@ def test_faults_of_the_commit_path_leave_a_put_whole_or_absent(location: Open, f
         fresh_look = len(ids(RelightSaver(location()), "t"))
         assert fresh_look in (known, known + 1)
         known = fresh_look
-        assert rl.verify("t").ok
+        assert rl.history.verify("t").ok
     figure("G1", f"LangGraph: a put ended at {len(points)} points of a commit is whole or absent")
 
 
@@ -367,9 +367,9 @@ def _die(*given: Any) -> None:
 def test_a_thread_from_a_bundle_that_nobody_vouched_for_is_neither_read_nor_run(location: Open, tmp_path: Path) -> None:
     rl = location()
     conversation(RelightSaver(rl), "t", 2)
-    rl.export_bundle("t", tmp_path / "bundle")
+    rl.history.export("t", tmp_path / "bundle")
     with relight.open("memory:") as other:
-        other.import_bundle(tmp_path / "bundle")
+        other.history.import_(tmp_path / "bundle")
         saver = RelightSaver(other)
         for use in (
             lambda: saver.get_tuple(config("t")),

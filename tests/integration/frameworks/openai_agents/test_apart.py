@@ -50,7 +50,11 @@ def test_branches_of_long_ids_that_begin_alike_are_apart(rl: Relight) -> None:
 
 @pytest.mark.parametrize(
     "guess",
-    [lambda rl, one: RelightSession("a/b", rl).ref, lambda rl, one: one.ref, lambda rl, one: rl.get(one.ref).id],
+    [
+        lambda rl, one: RelightSession("a/b", rl).ref,
+        lambda rl, one: one.ref,
+        lambda rl, one: rl.sessions.get(one.ref).id,
+    ],
     ids=["the name made from an odd id", "the name of a branch", "the id of its session"],
 )
 def test_no_id_leads_to_the_conversation_of_another(
@@ -72,7 +76,7 @@ def test_no_id_leads_to_the_conversation_of_another(
 def test_a_fork_has_no_say_over_the_branches_of_its_origin(rl: Relight) -> None:
     async def fork() -> None:
         origin = await branched("origin", rl)
-        rl.fork("origin", name="copy")
+        rl.history.fork("origin", name="copy")
         copy = RelightSession("copy", rl)
         assert names(await copy.list_branches()) == ["main"]
         assert await copy.create_branch_from_turn(2, "branch") == "branch"  # of its own
@@ -107,7 +111,7 @@ def test_a_branch_that_was_deleted_elsewhere_does_not_come_back(rl: Relight) -> 
             assert await one.get_items() == []
             with pytest.raises(NotFound):
                 await one.add_items([user("late")])
-        assert [info.name for info in rl.sessions()] == ["talk"]
+        assert [info.name for info in rl.sessions.list()] == ["talk"]
 
     asyncio.run(late())
 

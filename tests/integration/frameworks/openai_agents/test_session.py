@@ -144,8 +144,8 @@ def test_a_branch_stores_only_what_it_adds(rl: Relight) -> None:
         return session.ref, "one"
 
     branch, main = run(play())
-    assert rl.get(branch).size_bytes < rl.get(main).size_bytes / 10
-    assert rl.get(branch).parent is not None
+    assert rl.sessions.get(branch).size_bytes < rl.sessions.get(main).size_bytes / 10
+    assert rl.sessions.get(branch).parent is not None
 
 
 def test_limits_come_from_the_settings_unless_they_are_given(rl: Relight) -> None:
@@ -159,9 +159,9 @@ def test_a_conversation_is_a_session_like_any_other(location: Open, tmp_path: Pa
     rl = location()
     session = RelightSession("user@example.com/7", rl, labels={"team": "blue"})
     run(session.add_items([user("look")]))
-    assert rl.get(session.ref).status == "working"
+    assert rl.sessions.get(session.ref).status == "working"
     run(session.add_items([reply("seen")]))
-    info = rl.get(session.ref)
+    info = rl.sessions.get(session.ref)
     assert (info.status, info.agent, info.key, info.said) == (
         "completed",
         "openai-agents",
@@ -169,24 +169,24 @@ def test_a_conversation_is_a_session_like_any_other(location: Open, tmp_path: Pa
         "seen",
     )
     assert info.labels == {"team": "blue"} and info.message_count == 2
-    assert rl.verify(info.id).ok
-    rl.export_bundle(info.id, tmp_path / "talk.bundle")
+    assert rl.history.verify(info.id).ok
+    rl.history.export(info.id, tmp_path / "talk.bundle")
     assert run(session.create_branch_from_turn(1)) == "branch_from_turn_1"
-    assert set(rl.sweep(Retention(finished_days=-1)).names) == {info.name, session.ref}
+    assert set(rl.admin.sweep(Retention(finished_days=-1)).names) == {info.name, session.ref}
     assert run(session.get_items()) == []
 
 
 def test_what_is_cleared_can_be_gone_back_to_and_what_is_deleted_is_gone(rl: Relight) -> None:
     session = RelightSession("one", rl)
     run(session.add_items(talk("hello")))
-    kept = rl.checkpoints("one")[-1]
+    kept = rl.history.checkpoints("one")[-1]
     run(session.clear_session())
     assert run(session.get_items()) == []
-    rl.rewind(kept.id)
+    rl.history.rewind(kept.id)
     assert run(session.get_items()) == talk("hello")
     run(session.create_branch_from_turn(1, "other"))
     assert run(session.delete()) is True
-    assert list(rl.sessions()) == []
+    assert list(rl.sessions.list()) == []
     with pytest.raises(NotFound):
         run(session.add_items([user("late")]))
     assert run(session.get_items()) == []
@@ -232,7 +232,7 @@ def test_who_is_cancelled_while_adding_knows_that_it_is_added(rl: Relight) -> No
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert rl.load("one").messages == [user("kept")]
+        assert rl.history.load("one").messages == [user("kept")]
 
     try:
         run(cancelled())
@@ -294,18 +294,18 @@ def test_an_interrupted_run_is_approved_and_goes_on_in_another_process(
     store, paid = tmp_path / "r.db", tmp_path / "paid"
     assert act("ask", store, paid) == KILLED
     with relight.open(store) as rl:
-        info = rl.get(NAME)
+        info = rl.sessions.get(NAME)
         assert info.status == "waiting" and (info.question or "").startswith('approve pay: {"amount": 3} [c1 ')
         assert info.attention is not None and info.attention.cure == f"relight approve {NAME}"
-        rl.decide(NAME, allow=True)
+        rl.runs.approve(NAME)
     assert act("go", store, paid) == 0
     assert paid.read_text() == "3\n"
     with relight.open(store) as rl:
-        assert rl.get(NAME).status == "completed"
-        kinds = [item.get("type", item.get("role")) for item in rl.load(NAME).messages]
+        assert rl.sessions.get(NAME).status == "completed"
+        kinds = [item.get("type", item.get("role")) for item in rl.history.load(NAME).messages]
         assert kinds == ["user", *["function_call", "function_call_output"] * 2, "message"]
         assert run(RelightSession(NAME, rl).load_run_state(clerk(paid))) is None
-        assert "run_state" not in rl.load(NAME).state
+        assert "run_state" not in rl.history.load(NAME).state
     figure("G10", "openai-agents: a run killed while it waited, approved elsewhere: its tool ran once")
 
 
@@ -318,7 +318,7 @@ def test_a_tool_that_was_approved_and_cut_off_is_in_doubt_and_is_not_run_again_i
     assert act("die", store, paid) == KILLED
     assert paid.read_text() == "3\n"
     with relight.open(store) as rl:
-        info = rl.get(NAME)
+        info = rl.sessions.get(NAME)
         assert (info.status, info.in_doubt) == ("terminated", 1)
         session = RelightSession(NAME, rl)
         [doubtful] = run(session.in_doubt())
@@ -326,12 +326,12 @@ def test_a_tool_that_was_approved_and_cut_off_is_in_doubt_and_is_not_run_again_i
         state = run(session.load_run_state(clerk(paid)))
         with pytest.raises(InDoubt, match="c1"):
             run(session.save_run_state(state))
-        rl.settle(NAME, doubtful.id, result="paid 3, says the bank")
+        rl.runs.settle(NAME, doubtful.id, result="paid 3, says the bank")
         assert run(session.load_run_state(clerk(paid))) is None
         result = run(Runner.run(clerk(paid, ENDS), "and now?", session=session))
         assert result.final_output == "All paid."
         assert "paid 3, says the bank" in str(run(session.get_items()))
-        assert rl.get(NAME).status == "completed"
+        assert rl.sessions.get(NAME).status == "completed"
     assert paid.read_text() == "3\n"
     figure("G10", "openai-agents: killed inside an approved tool: told as in doubt, run once")
 
@@ -341,7 +341,7 @@ def test_of_two_programs_that_take_up_a_run_one_may_run_its_tool(location: Open,
         rl = location()
         session, agent = RelightSession("one", rl), clerk(tmp_path / "paid", *ASKS, ENDS)
         await session.save_run_state(await Runner.run(agent, "pay", session=session))
-        rl.decide("one", allow=True)
+        rl.runs.approve("one")
         one, other = RelightSession("one", location()), RelightSession("one", location())
         mine, theirs = await one.load_run_state(agent), await other.load_run_state(agent)
         await one.save_run_state(mine)
@@ -361,7 +361,7 @@ def test_a_call_in_doubt_runs_again_only_when_a_person_says_so(rl: Relight, tmp_
     async def play() -> None:
         session, agent = RelightSession("one", rl), clerk(tmp_path / "paid", *ASKS, ENDS)
         await session.save_run_state(await Runner.run(agent, "pay", session=session))
-        rl.decide("one", allow=True)
+        rl.runs.approve("one")
         await session.save_run_state(await session.load_run_state(agent))
         session.close()  # as if it had died
         again = RelightSession("one", rl)
@@ -369,37 +369,37 @@ def test_a_call_in_doubt_runs_again_only_when_a_person_says_so(rl: Relight, tmp_
         state = await again.load_run_state(agent)
         with pytest.raises(InDoubt):
             await again.save_run_state(state)
-        rl.settle("one", "c1", retry=True)
+        rl.runs.settle("one", "c1", retry=True)
         await again.save_run_state(state)
         assert state is not None
         await Runner.run(agent, state, session=again)
 
     run(play())
-    assert (tmp_path / "paid").read_text() == "3\n" and rl.get("one").status == "completed"
+    assert (tmp_path / "paid").read_text() == "3\n" and rl.sessions.get("one").status == "completed"
 
 
 def test_a_denied_call_is_not_run(rl: Relight, tmp_path: Path) -> None:
     async def play() -> str:
         session, agent = RelightSession("one", rl), clerk(tmp_path / "paid", *ASKS, ENDS)
         await session.save_run_state(await Runner.run(agent, "pay", session=session))
-        rl.decide("one", allow=False)
+        rl.runs.deny("one")
         state = await session.load_run_state(agent)
         assert state is not None
         return str((await Runner.run(agent, state, session=session)).final_output)
 
     assert run(play()) == "All paid."
     assert not (tmp_path / "paid").exists()
-    assert rl.get("one").status == "completed"
+    assert rl.sessions.get("one").status == "completed"
 
 
 def test_a_run_that_is_given_up_waits_no_more(rl: Relight, tmp_path: Path) -> None:
     async def play() -> None:
         session, agent = RelightSession("one", rl), clerk(tmp_path / "paid", *ASKS)
         await session.save_run_state(await Runner.run(agent, "pay", session=session))
-        assert rl.get("one").status == "waiting"
+        assert rl.sessions.get("one").status == "waiting"
         await session.clear_run_state()
         assert await session.load_run_state(agent) is None
-        assert rl.get("one").status == "completed"
+        assert rl.sessions.get("one").status == "completed"
 
     run(play())
 
@@ -413,4 +413,4 @@ def test_what_a_run_cost_is_counted_with_its_session(rl: Relight, tmp_path: Path
         await session.store_run_usage(result)
 
     run(play())
-    assert (rl.get("one").usage.input_tokens, rl.get("one").usage.output_tokens) == (30, 4)
+    assert (rl.sessions.get("one").usage.input_tokens, rl.sessions.get("one").usage.output_tokens) == (30, 4)

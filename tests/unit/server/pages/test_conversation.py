@@ -114,10 +114,10 @@ def test_looking_for_them_is_bounded_and_leaves_out_what_is_ours(
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     for n in range(60):
         begun(tmp_path, tmp_path, native=f"{n:08x}-1111-4222-8333-444455556666")
-    assert len(harness.rl.adoptable()) == 50
+    assert len(harness.rl.runs.adoptable()) == 50
     assert "at least 50 sessions of claude" in harness.client("read").get("/", headers={"accept": "text/html"}).text
-    newest = harness.rl.adoptable(most=3)
+    newest = harness.rl.runs.adoptable(most=3)
     assert len(newest) == 3
     monkeypatch.setenv("PATH", str(install(tmp_path / "bin").parent), prepend=os.pathsep)
-    harness.rl.adopt(newest[0].native, directory=str(tmp_path), command=[], name=None)
-    assert newest[0] not in harness.rl.adoptable(most=3)
+    harness.rl.runs.adopt(newest[0].native, directory=str(tmp_path), command=[], name=None)
+    assert newest[0] not in harness.rl.runs.adoptable(most=3)

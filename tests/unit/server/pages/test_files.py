@@ -36,14 +36,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerHarne
 
 
 def compared(harness: ServerHarness, session: str) -> tuple[str, str]:
-    before = harness.rl.checkpoint("files@before").seq
+    before = harness.rl.history.checkpoint("files@before").seq
     return f"/checkpoints/{session}@after?compare=other&other=@{before}", f"/sessions/{session}?tab=files"
 
 
 def test_what_cannot_be_compared_can_be_had_as_it_was(made: tuple[ServerHarness, str]) -> None:
     harness, session = made
     client = harness.client("read")
-    seq = harness.rl.checkpoint("files@after").seq
+    seq = harness.rl.history.checkpoint("files@after").seq
     for path in compared(harness, session):
         text = client.get(path, headers={"accept": "text/html"}).text
         assert "file?root=main&amp;path=data.bin" in text, path

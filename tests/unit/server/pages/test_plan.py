@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from relight.values.options import RunOptions
 from tests.support.scripted_agent import install
 from tests.support.server_harness import Answer, ServerHarness
 
@@ -14,7 +15,7 @@ KEY = "sk-ant-api03-fakefakefakefakefakefakefakefakefakefake"
 
 
 def stopped(harness: ServerHarness, tmp_path: Path, *command: str, agent: str = "claude") -> str:
-    made = harness.rl.launch(list(command), directory=str(tmp_path), agent=agent, name="job")
+    made = harness.rl.runs.create(list(command), RunOptions(directory=str(tmp_path), agent=agent, name="job"))
     with harness.rl.session("job") as s:
         s.append({"role": "user", "content": "hello"})
         s.fail("enough")
@@ -34,11 +35,11 @@ def test_a_variable_that_is_not_set_here_is_told_before_a_resume_is_refused_for_
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     session = stopped(harness, work, "claude", "-p", "hello")
-    plan = harness.rl.can_resume(session)
+    plan = harness.rl.runs.plan(session)
     assert plan.ok and plan.environment == {"ANTHROPIC_API_KEY": True}
     assert "ANTHROPIC_API_KEY is set" in shown(harness, f"/sessions/{session}/do/resume")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    plan = harness.rl.can_resume(session)
+    plan = harness.rl.runs.plan(session)
     assert not plan.ok and [reason.code for reason in plan.reasons] == ["secrets_missing"]
     text = shown(harness, f"/sessions/{session}/do/resume")
     assert "not set here: ANTHROPIC_API_KEY" in text and "start it although they are not set" in text
@@ -55,9 +56,9 @@ def test_a_program_that_is_gone_is_told_before_a_resume_is_refused_for_it(
     program.write_text("#!/bin/sh\nexit 0\n")
     program.chmod(0o755)
     session = stopped(harness, tmp_path, str(program), agent="command")
-    assert harness.rl.can_resume(session).ok
+    assert harness.rl.runs.plan(session).ok
     program.unlink()
-    plan = harness.rl.can_resume(session)
+    plan = harness.rl.runs.plan(session)
     assert not plan.ok and plan.reasons[0].code == "no_program"
     assert "Not possible now" in shown(harness, f"/sessions/{session}/do/resume")
     assert harness.client("read").get(f"/api/sessions/{session}/can-resume").json()["ok"] is False

@@ -31,7 +31,7 @@ def body(look: TestClient, path: str, status: int = 200) -> str:
 
 
 def paths(scene: ServerHarness) -> list[str]:
-    session = scene.rl.get("fix-login").id
+    session = scene.rl.sessions.get("fix-login").id
     found = ["/", "/?status=failed", "/?archived=1&sort=name", "/strip", "/digest?since=0", "/operations"]
     found += [f"/sessions/{session}?tab={tab}" for tab in ("history", "conversation", "calls", "files", "forks", "raw")]
     found += [
@@ -56,8 +56,8 @@ def test_every_page_answers_with_nothing_inline(scene: ServerHarness, look: Test
 
 def test_looking_changes_no_row_of_the_store_and_no_audit_entry(scene: ServerHarness, look: TestClient) -> None:
     def state() -> tuple[object, ...]:
-        infos = [(info.id, info.seq, info.attempt, info.status) for info in scene.rl.sessions()]
-        return infos, scene.rl.counts(), scene.service.state.rows("SELECT count(*) FROM actions")
+        infos = [(info.id, info.seq, info.attempt, info.status) for info in scene.rl.sessions.list()]
+        return infos, scene.rl.sessions.counts(), scene.service.state.rows("SELECT count(*) FROM actions")
 
     before = state()
     for path in paths(scene):
@@ -108,7 +108,9 @@ def test_a_store_with_one_session_of_each_kind_says_what_needs_somebody_first(
     kinds = re.findall(r'data-kind="([a-z ]+)"', text)
     assert kinds[0] == "waiting" and set(kinds) <= {"waiting", "failed", "halted", "quiet", "terminated"}
     names = re.findall(r'<tr class="s".*?data-ref="([^"]+)"', text)
-    assert names == [info.name for info in scene.rl.sessions() if info.status != "archived"], "newest created first"
+    assert names == [info.name for info in scene.rl.sessions.list() if info.status != "archived"], (
+        "newest created first"
+    )
     assert "1 archived not shown" in text
 
 
@@ -147,21 +149,21 @@ def test_a_store_that_promises_less_is_said_on_every_page(
 
 
 def test_an_archived_session_can_only_be_forked_and_exported(scene: ServerHarness, look: TestClient) -> None:
-    text = body(look, f"/sessions/{scene.rl.get('old-spike').id}")
+    text = body(look, f"/sessions/{scene.rl.sessions.get('old-spike').id}")
     possible = set(re.findall(r'data-dialog data-verb="([a-z]+)"', text))
     assert possible == {"fork", "export", "remove"}
     assert "it is archived: it can only be forked and exported" in text
 
 
 def test_a_session_without_files_says_how_to_have_them(scene: ServerHarness, look: TestClient) -> None:
-    text = body(look, f"/sessions/{scene.rl.get('refactor-db').id}?tab=files")
+    text = body(look, f"/sessions/{scene.rl.sessions.get('refactor-db').id}?tab=files")
     assert "no workspace" in text and "--workspace" in text
 
 
 def test_a_dialog_carries_the_plan_and_the_command_that_does_the_same(scene: ServerHarness, look: TestClient) -> None:
-    session = scene.rl.get("fix-login").id
+    session = scene.rl.sessions.get("fix-login").id
     text = body(look, f"/checkpoints/{session}@tests-green/do/rewind")
-    assert f'data-plan="{scene.rl.plan_hash(f"{session}@27")}"' in text
+    assert f'data-plan="{scene.rl.runs.plan_hash(f"{session}@27")}"' in text
     assert f'data-path="/api/sessions/{session}@27/rewind"' in text
     assert "relight rewind fix-login@27 --conversation|--files|--both" in text
     assert text.count('type="radio"') == 3 and "checked" not in text
@@ -169,7 +171,7 @@ def test_a_dialog_carries_the_plan_and_the_command_that_does_the_same(scene: Ser
 
 def test_every_address_that_a_dialog_would_call_is_a_route_of_the_api(scene: ServerHarness, look: TestClient) -> None:
     routes = [re.sub(r"\{[a-z]+\}", "[^/]+", path) for path in scene.app.openapi()["paths"]]
-    session = scene.rl.get("fix-login").id
+    session = scene.rl.sessions.get("fix-login").id
     called = 0
     for verb in VERBS:
         text = body(look, f"/checkpoints/{session}@10/do/{verb}")
@@ -202,7 +204,7 @@ def test_operations_show_quarantine_queues_and_workers_with_what_to_do(harness: 
     with harness.rl.session("loops", agent="mine") as s:
         s.append({"role": "user", "content": "go"})
         writer_of(s).end("halted", "the same failure 3 times", failure=Failure(kind="auth"))
-    harness.rl.submit(["true"], name="in-line", directory=str(harness.store.parent), queue="nightly")
+    harness.rl.queues.submit(["true"], name="in-line", directory=str(harness.store.parent), queue="nightly")
     worker = Worker(
         name="w1",
         host="elsewhere",

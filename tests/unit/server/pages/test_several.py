@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 from relight.journal.bulk_resume import cause_of, group_by_failure, should_resume
+from relight.values.options import RunOptions
 from relight.values.status import Failure
 from tests.support.server_harness import ServerHarness
 from tests.unit.server.conftest import fill
@@ -20,7 +21,7 @@ from tests.unit.server.conftest import fill
 
 def stopped(harness: ServerHarness, directory: Path, name: str, reason: str, kind: str | None = None) -> str:
     """A session of a program that can be started again, and failed."""
-    made = harness.rl.launch(["true"], directory=str(directory), agent="command", name=name)
+    made = harness.rl.runs.create(["true"], RunOptions(directory=str(directory), agent="command", name=name))
     with harness.rl.session(name) as s:
         s.fail(reason, failure=Failure(kind=kind) if kind else None)
     return made.id
@@ -40,7 +41,7 @@ def test_those_that_stopped_for_the_same_reason_are_one_group(harness: ServerHar
     for n in range(2):
         stopped(harness, tmp_path, f"odd-{n}", f"exit status {n}: boom")
     stopped(harness, tmp_path, "alone", "something else")
-    groups = group_by_failure(harness.rl.sessions())
+    groups = group_by_failure(harness.rl.sessions.list())
     assert [(one.cause, len(one.sessions)) for one in groups] == [
         ("the provider refused the key", 3),
         ("exit status", 2),
@@ -53,7 +54,7 @@ def test_what_a_person_stopped_does_not_come_back_by_itself(
 ) -> None:
     for n in range(2):
         stopped(harness, tmp_path, f"s{n}", reason)
-    infos = [replace(info, status="terminated", reason=reason) for info in harness.rl.sessions()]
+    infos = [replace(info, status="terminated", reason=reason) for info in harness.rl.sessions.list()]
     assert not any(should_resume(info) for info in infos) and group_by_failure(infos) == []
     lost = [replace(info, reason="its process died (pid 7 on here)") for info in infos]
     assert all(should_resume(info) for info in lost) and cause_of(lost[0]) == "its process died"
@@ -81,11 +82,11 @@ def test_what_is_chosen_is_archived_and_the_rest_stays(harness: ServerHarness) -
             s.complete(n)
     client = harness.client()
     _, given = dialog(client, "/do/archive")
-    chosen = [harness.rl.get("done-0").id, harness.rl.get("done-2").id]
+    chosen = [harness.rl.sessions.get("done-0").id, harness.rl.sessions.get("done-2").id]
     assert len(given["plans"]) == 3 and len(client.get("/api/archive").json()["items"]) == 3
     answer = client.post("/api/archive", json={**given, "sessions": chosen}).json()
     assert (answer["done"], answer["refused"]) == (2, 0)
-    assert {info.name for info in harness.rl.sessions(status="completed")} == {"done-1"}
+    assert {info.name for info in harness.rl.sessions.list(status="completed")} == {"done-1"}
     verbs = [row[0] for row in harness.service.state.rows("SELECT verb FROM actions ORDER BY id")]
     assert verbs == ["archive-several", "archive", "archive"], "each has its own entry"
 
@@ -94,11 +95,11 @@ def test_one_that_moved_or_is_gone_is_left_alone_and_told_and_the_others_are_don
     for name in ("moved", "gone", "same"):
         with harness.rl.session(name) as s:
             s.complete(1)
-    ids = {name: harness.rl.get(name).id for name in ("moved", "gone", "same")}
+    ids = {name: harness.rl.sessions.get(name).id for name in ("moved", "gone", "same")}
     client = harness.client()
     _, given = dialog(client, "/do/archive")
-    harness.rl.send("moved", "one more thing")
-    harness.rl.drop("gone")
+    harness.rl.runs.send("moved", "one more thing")
+    harness.rl.sessions.remove("gone")
     once = {"Idempotency-Key": "k1"}
     body = {**given, "sessions": [*ids.values(), ids["same"]]}
     answer = client.post("/api/archive", json=body, headers=once)
@@ -108,7 +109,10 @@ def test_one_that_moved_or_is_gone_is_left_alone_and_told_and_the_others_are_don
     }  # fmt: skip
     assert reported[ids["moved"]]["detail"] and reported[ids["gone"]]["code"] == "RL-2001"
     assert client.post("/api/archive", json=body, headers=once).json() == answer.json(), "a double click is one act"
-    assert harness.rl.get("moved").status != "archived" and harness.rl.get(ids["same"]).status == "archived"
+    assert (
+        harness.rl.sessions.get("moved").status != "archived"
+        and harness.rl.sessions.get(ids["same"]).status == "archived"
+    )
 
 
 def test_several_are_started_each_or_told_why_not(harness: ServerHarness, tmp_path: Path) -> None:
@@ -120,7 +124,7 @@ def test_several_are_started_each_or_told_why_not(harness: ServerHarness, tmp_pa
     client = harness.client()
     answer = client.post("/api/resume", json={"sessions": [second, first]}).json()
     assert [one["done"] for one in answer["items"]] == [False, True] and answer["items"][0]["detail"]
-    assert harness.rl.get("a").attempt == 2 and harness.rl.get("b").attempt == 1
+    assert harness.rl.sessions.get("a").attempt == 2 and harness.rl.sessions.get("b").attempt == 1
 
 
 @pytest.mark.parametrize("body", [{}, {"sessions": []}, {"sessions": ["x"] * 101}, {"sessions": ["x"], "all": True}])

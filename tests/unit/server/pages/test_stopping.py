@@ -29,7 +29,7 @@ def busy(harness: ServerHarness, tmp_path: Path) -> Iterator[subprocess.Popen[by
     (tmp_path / "work").mkdir()
     running = subprocess.Popen([sys.executable, "-c", PROGRAM, str(harness.store), str(tmp_path / "work")])
     try:
-        eventually(lambda: (info := harness.rl.find("busy")) is not None and info.message_count == 4)
+        eventually(lambda: (info := harness.rl.sessions.find("busy")) is not None and info.message_count == 4)
         yield running
     finally:
         running.kill()
@@ -39,7 +39,7 @@ def busy(harness: ServerHarness, tmp_path: Path) -> Iterator[subprocess.Popen[by
 def test_a_running_session_is_stopped_and_rewound_by_one_act_whose_plan_says_so(
     harness: ServerHarness, busy: subprocess.Popen[bytes]
 ) -> None:
-    session = harness.rl.get("busy").id
+    session = harness.rl.sessions.get("busy").id
     with harness.client() as client:
         page = client.get(f"/checkpoints/{session}@here", headers={"accept": "text/html"}).text
         assert "Stop and rewind…" in page
@@ -55,8 +55,8 @@ def test_a_running_session_is_stopped_and_rewound_by_one_act_whose_plan_says_so(
         assert busy.poll() is None, "what is refused stops nobody"
         done = client.post(f"/api/sessions/{session}@here/rewind", json={"scope": "both", "stop": True})
     assert done.status_code == 200 and busy.wait(10) != 0
-    info = harness.rl.get(session)
-    assert (info.status, len(harness.rl.load(session).messages)) == ("terminated", 3)
+    info = harness.rl.sessions.get(session)
+    assert (info.status, len(harness.rl.history.load(session).messages)) == ("terminated", 3)
 
 
 def test_where_the_rewind_is_refused_after_all_it_is_told_that_it_was_stopped(
@@ -67,4 +67,4 @@ def test_where_the_rewind_is_refused_after_all_it_is_told_that_it_was_stopped(
     with harness.client() as client:
         answer = Answer(client.post("/api/sessions/busy@here/rewind", json={"scope": "both", "stop": True}))
     assert "the session was stopped, but not rewound" in answer.document["evidence"], answer.document
-    assert busy.wait(10) != 0 and len(harness.rl.load("busy").messages) == 4
+    assert busy.wait(10) != 0 and len(harness.rl.history.load("busy").messages) == 4

@@ -266,7 +266,7 @@ def test_an_address_that_means_nothing_shows_everything() -> None:
 
 
 def test_the_view_of_a_fork_holds_its_ancestors_steps(scene: ServerHarness) -> None:
-    info = scene.rl.get("fix-login-argon2")
+    info = scene.rl.sessions.get("fix-login-argon2")
     whole = history.window_of(info.seq, at=None, upto=None, after=None)
     rows = history.window_rows(scene.rl, info, whole, density="steps", kind="all").rows
     assert rows[0].seq == 1 and not any(row.left for row in rows)

@@ -50,7 +50,7 @@ def test_numbers_read_as_people_write_them() -> None:
 
 def test_what_a_session_does_now_is_said_in_the_same_words_at_both_doors(scene: ServerHarness) -> None:
     """Check 12 of the experience page: one status function, and one sentence made of it."""
-    infos = list(scene.rl.sessions())
+    infos = list(scene.rl.sessions.list())
     assert len({info.status for info in infos}) >= 6
     for info, hours in itertools.product(infos, (0, 3, 300)):
         now = info.updated_at + timedelta(hours=hours)

@@ -105,7 +105,7 @@ def _store(rl: Relight, cli: CliContext) -> list[Finding]:
     if store.url == "memory:" and (address := _address(cli)) != "memory:":
         shown = display_path(str(path)) if path is not None else wiring.schema_statuses(address)[0].place
         return [Finding("store", f"{shown}: does not exist yet; the first session creates it, or: relight migrate")]
-    counts = rl.counts()
+    counts = rl.sessions.counts()
     findings = [
         Finding(
             "store",
@@ -135,8 +135,8 @@ def _durable(store: StoreInfo, synced_by: str) -> Finding:
 
 
 def _captured(rl: Relight) -> Finding:
-    taken = rl.file_bytes()
-    kept, is_remote = rl.file_place()
+    taken = rl.files.size_bytes()
+    kept, is_remote = rl.files.location()
     where = f" in {kept if is_remote else display_path(kept)}" if taken else ""
     return Finding("files", f"{size(taken)} of captured files{where}" if taken else "none captured")
 
@@ -154,13 +154,13 @@ def _path_of(cli: CliContext) -> Path | None:
 
 def _retention(rl: Relight) -> Finding:
     """The policy, and how much it (or one of 7 days) would remove now."""
-    policy = rl.retention
-    over = rl.sweep(dry_run=True)
+    policy = rl.admin.retention()
+    over = rl.admin.sweep(dry_run=True)
     freed = f"{count(len(over), 'session')}, {size(over.size_bytes + over.file_bytes)}"
     if policy.finished_days is not None:
         due = f"; due now: {freed}" if len(over) else ""
         return Finding("retention", f"{policy_text(policy)}{due}")
-    kept = sum(rl.counts().get(status, 0) for status in Retention().statuses)
+    kept = sum(rl.sessions.counts().get(status, 0) for status in Retention().statuses)
     would = f"; of {count(kept, 'finished session')} a policy of 7 days would free {freed}" if kept else ""
     cure = "relight sweep --dry-run, or every day: relight sweep --set 7d" if len(over) else ""
     return Finding("retention", f"{policy_text(policy)}{would}", cure=cure)
@@ -174,7 +174,7 @@ def _disk(path: Path) -> Finding:
 
 def _clock(rl: Relight, now: datetime) -> list[Finding]:
     """Compare with the newest step. Leases do not use the wall clock, ages and retention do."""
-    newest = max((info.updated_at for info in rl.sessions(limit=50)), default=None)
+    newest = max((info.updated_at for info in rl.sessions.list(limit=50)), default=None)
     ahead = (newest - now).total_seconds() if newest is not None else 0.0
     if ahead > _AHEAD_SECONDS:
         return [
@@ -185,7 +185,7 @@ def _clock(rl: Relight, now: datetime) -> list[Finding]:
 
 def _adoptable(rl: Relight) -> list[Finding]:
     """Native sessions on this machine that could be adopted."""
-    numbers = Counter(one.agent for one in rl.adoptable())
+    numbers = Counter(one.agent for one in rl.runs.adoptable())
     found = " and ".join(f"{count(number, 'session')} of {agent}" for agent, number in sorted(numbers.items()))
     where = "relight adopt, in the directory it was begun in"
     return [Finding("adopt", f"{found} on this machine can be adopted: {where}")] if found else []

@@ -37,10 +37,10 @@ def unless_down(what: str, check: Callable[[], Finding]) -> Finding:
 def check_blobs(rl: Relight) -> list[Finding]:
     """Try a write, a read and a delete; no finding if files are stored on this machine."""
     try:
-        location, is_remote = rl.file_place()
+        location, is_remote = rl.files.location()
         if not is_remote:
             return []
-        rl.probe_files()
+        rl.admin.probe_files()
     except (StoreError, UsageError) as error:
         text = "; ".join((error.message, *error.evidence[:1]))
         return [Finding("blobs", text, False, error.hints[0] if error.hints else "check RELIGHT_BLOBS")]
@@ -78,7 +78,7 @@ def _number(path: Path) -> int | None:
 
 
 def _live(rl: Relight) -> list[Finding]:
-    live = [info for status in sorted(LIVE) for info in islice(rl.sessions(status=status), 200) if info.workspace]
+    live = [info for status in sorted(LIVE) for info in islice(rl.sessions.list(status=status), 200) if info.workspace]
     findings = []
     for info in live[:_MAX_SESSIONS]:
         lost = [path for path in info.workspace.values() if not os.path.isdir(path)]

@@ -54,7 +54,7 @@ def not_current(one: SchemaStatus) -> Finding:
 def check_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]:
     """Engine, workers, and queues that no worker serves; empty without workers and queued sessions."""
     missing = [one for one in statuses if one.part == "engine" and one.found is None]
-    workers, waiting = rl.workers(), [one for one in rl.queues() if one.queued]
+    workers, waiting = rl.queues.workers(), [one for one in rl.queues.list() if one.queued]
     if not workers and not waiting:
         return []
     if missing and not workers:

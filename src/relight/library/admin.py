@@ -1,0 +1,73 @@
+"""`rl.admin`: care of a store: retention and removal, leases, rehearsals of a restore."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relight.library.lazy_module import LazyModule
+from relight.library.noun import Noun
+from relight.values.checkpoint import Checkpoint
+from relight.values.policy import Policy, Retention
+
+if TYPE_CHECKING:
+    from relight.files import drill as drilling
+    from relight.history import queries
+    from relight.operations import operator, remove
+    from relight.operations import retention as retaining
+else:
+    drilling, queries, operator = map(
+        LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
+    )
+    remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
+
+
+class Admin(Noun):
+    """Verbs for whoever looks after a store."""
+
+    def leases(self, *, most: int = 1000) -> list[queries.LeaseInfo]:
+        """Current leases and their owners."""
+        return queries.leases(self._context, most=most)
+
+    def release(
+        self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
+    ) -> Checkpoint:
+        """Revoke the lease; recorded in the journal. `forget_native`: the native session is not continued."""
+        return operator.clear(self._context, self._found(ref), why=why, who=who, forget_native=forget_native)
+
+    def retention(self) -> Policy:
+        """The retention policy; without one nothing is removed."""
+        return retaining.policy_of(self._context)
+
+    def set_retention(self, days: float | None, *, by: str = "a program") -> Policy:
+        """Set the store's policy: finished sessions are removed so many days after their end, once a day, by
+        `serve`, workers and supervisors. None, or no policy: nothing is removed."""
+        return retaining.set_policy(self._context, days, by=by)
+
+    def kept_longer_than(self, days: float) -> retaining.Kept:
+        """How many finished sessions ended more than so many days ago, and the size of their journals."""
+        return retaining.kept_longer_than(self._context, days)
+
+    def sweep(self, policy: Retention | None = None, *, dry_run: bool = False, by: str = "a program") -> remove.Removed:
+        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Only when
+        called; see `set_retention` for a daily sweep."""
+        days = self.retention().finished_days
+        chosen = policy or (Retention(finished_days=days) if days is not None else Retention())
+        return remove.sweep(self._context, chosen, dry_run=dry_run, by=by)
+
+    def sweep_if_due(self, *, by: str) -> remove.Removed | None:
+        """The daily sweep under the store's policy; None if there is no policy, or if it was done already."""
+        return remove.sweep_if_due(self._context, by=by)
+
+    def last_sweep_us(self) -> int | None:
+        """When the last sweep under the policy began, in microseconds since 1970."""
+        return retaining.last_sweep_us(self._context)
+
+    def drill(self, ref: str, directory: str | os.PathLike[str], *, most_bytes: int) -> drilling.Drilled | None:
+        """Restore a checkpoint below an empty directory and compare it; None if it is larger than the bound."""
+        return drilling.drill(self._context, self._found(ref), Path(directory), most_bytes=most_bytes)
+
+    def probe_files(self) -> None:
+        """Write, read and delete a test object at a remote location of captured files; an error says what to do."""
+        self._context.workspaces().probe()

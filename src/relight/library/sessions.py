@@ -1,0 +1,154 @@
+"""`rl.sessions`: which sessions there are; several writers in one; put away and removed."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from relight.errors import Unresolved
+from relight.history import listing
+from relight.library.lazy_module import LazyModule
+from relight.library.noun import Noun
+from relight.ports.store import Query
+from relight.sessions import opening
+from relight.values.checkpoint import Checkpoint
+from relight.values.info import SessionInfo
+from relight.values.status import Status
+from relight.values.tombstone import Tombstone
+
+if TYPE_CHECKING:
+    from relight.history import attention, queries
+    from relight.operations import operator, retention
+    from relight.operations import remove as removing
+    from relight.sessions import shared as sharing
+else:
+    attention, queries, operator = map(
+        LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.operator")
+    )
+    removing, retention, sharing = map(
+        LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.sessions.shared")
+    )
+
+
+class Sessions(Noun):
+    """The sessions of a store: found, listed, archived, removed."""
+
+    def get(self, ref: str) -> SessionInfo:
+        """The session of a reference. NotFound, Ambiguous."""
+        return self._info(ref)
+
+    def find(self, ref: str) -> SessionInfo | None:
+        """Like `get`, but None if no session, or more than one, matches."""
+        try:
+            return self._info(ref)
+        except Unresolved:
+            return None
+
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        provider: str | None = None,
+        status: Status | None = None,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        search: str | None = None,
+        since_us: int | None = None,
+        before: tuple[int, str] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[SessionInfo]:
+        """Sessions, newest first. `status` is the one shown: `working` with a dead owner counts as `terminated`."""
+        query = Query(
+            agent=agent,
+            provider=provider,
+            key=key,
+            labels=dict(labels or {}),
+            text=search,
+            created_since_us=since_us,
+            before=before,
+            statuses=_stored_statuses(status),
+        )
+        shown = 0
+        for record in listing.every_session(self._context.store, query):
+            info = listing.info_of(self._context, record)
+            if status is not None and info.status != status:
+                continue
+            if limit is not None and shown >= limit:
+                return
+            shown += 1
+            yield info
+
+    def needing(self, *, most: int = 200, every_halted: bool = False) -> attention.Needing:
+        """How many sessions need attention, exactly and by kind, with the most urgent of them: all that wait, or run
+        and are quiet or lost, and the newest `most` each of those that are halted, failed or were terminated."""
+        return attention.needing(self._context, most=most, every_halted=every_halted)
+
+    def unfinished(self, *, most: int = 1000) -> builtins.list[SessionInfo]:
+        """Sessions that are queued, running or waiting, newest first."""
+        query = Query(statuses=frozenset({"queued", "spawning", "working", "waiting"}))
+        records = islice(listing.every_session(self._context.store, query), most)
+        return [listing.info_of(self._context, record) for record in records]
+
+    def counts(self) -> dict[Status, int]:
+        """Number of sessions by stored status."""
+        return self._context.store.count_sessions()
+
+    def tree(self, ref: str) -> builtins.list[queries.Branch]:
+        """The fork tree of a session: ancestors and forks."""
+        return queries.tree(self._context, self._found(ref))
+
+    def shared(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        provider: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
+        snapshot: str | float = "step",
+        lease_seconds: float | None = None,
+        begins: bool = True,
+    ) -> sharing.SharedSession:
+        """A session that several programs write to at once, for frameworks that allow it; writes are queued."""
+        fields = opening.checked_fields(
+            labels=labels, metadata=metadata, agent=agent, provider=provider, task=task, key=key
+        )
+        given = opening.lease_seconds_of(self._context.environment) if lease_seconds is None else lease_seconds
+        return sharing.SharedSession(
+            self._context,
+            name,
+            fields | opening.here(),
+            workspace=workspace,
+            snapshot=snapshot,
+            lease_seconds=opening.checked_seconds(given),
+            begins=begins,
+        )
+
+    def archive(self, ref: str) -> Checkpoint:
+        """Archive for good: readable, never resumed."""
+        return operator.archive(self._context, self._found(ref))
+
+    def remove(self, ref: str, *, with_forks: bool = False, dry_run: bool = False) -> removing.Removed:
+        """Remove a session with all its bytes. Returns what was removed."""
+        return removing.drop(self._context, self._found(ref), with_forks=with_forks, dry_run=dry_run)
+
+    def removed(self, session: str) -> Tombstone | None:
+        """How a session was removed, by its full id; None if unknown."""
+        return retention.tombstone_of(self._context, session)
+
+    def removals(self, *, after: str = "") -> dict[str, Tombstone]:
+        """Remembered removals, oldest first, by increasing name; those after `after`."""
+        return retention.tombstones(self._context, after=after)
+
+
+def _stored_statuses(shown: Status | None) -> frozenset[Status] | None:
+    """The stored statuses that may be shown as this one: `working` with a dead owner is shown as `terminated`."""
+    if shown is None:
+        return None
+    return frozenset({shown, "working", "spawning"}) if shown == "terminated" else frozenset({shown})

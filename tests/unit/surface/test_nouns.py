@@ -1,0 +1,44 @@
+"""`rl.sessions`, `rl.history`, `rl.files`, `rl.runs`, `rl.queues`, `rl.admin`: every verb has its noun."""
+
+from __future__ import annotations
+
+import inspect
+
+import relight
+
+NOUNS = ("sessions", "history", "files", "runs", "queues", "admin")
+ON_THE_HANDLE = {*NOUNS, "as_shown", "close", "plain", "session", "store"}
+
+
+def test_a_handle_has_six_nouns_made_once_and_hardly_a_verb_of_its_own() -> None:
+    with relight.open("memory:") as rl:
+        assert {name for name in dir(rl) if not name.startswith("_")} == ON_THE_HANDLE
+        for noun in NOUNS:
+            assert getattr(rl, noun) is getattr(rl, noun)
+            verbs = [name for name in dir(getattr(rl, noun)) if not name.startswith("_")]
+            assert 5 <= len(verbs) <= 25
+            assert all(inspect.getdoc(getattr(getattr(rl, noun), verb)) for verb in verbs)
+
+
+def test_undo_and_redo_are_two_verbs() -> None:
+    with relight.open("memory:") as rl:
+        with rl.session("a") as s:
+            for text in ("one", "two"):
+                s.append({"role": "user", "content": text})
+        rl.history.rewind("a@2")
+        rl.history.undo("a")
+        assert len(rl.history.load("a").messages) == 2
+        rl.history.redo("a")
+        assert len(rl.history.load("a").messages) == 1
+        events = list(rl.history.events("a", after=1, upto=3))
+        assert (
+            [event.seq for event in events]
+            == [2, 3]
+            == [one.seq for one in rl.history.checkpoints("a", after=1, upto=3)]
+        )
+
+
+def test_a_handle_and_its_nouns_say_what_they_are() -> None:
+    with relight.open("memory:") as rl:
+        assert repr(rl) == "<relight store memory:>"
+        assert repr(rl.history) == "<relight history of memory:>"
