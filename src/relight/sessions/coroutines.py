@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import Lock
+from typing import Any, TypeAlias, TypeVar
 
 from relight.ports.clock import Clock
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from relight.system.user_threads import abandon, settle, start
 
 _T = TypeVar("_T")
 Outcomes: TypeAlias = Callable[[], Any]
@@ -103,12 +104,6 @@ def _answer(request: Request, clock: Clock) -> Any:
 
 def _side_by_side(request: Together, clock: Clock) -> list[Outcomes]:
     """Drive each program in a thread, with the caller's context variables."""
-    from concurrent.futures import Future  # here: most programs need no thread, and a command starts sooner
-    from contextvars import copy_context
-    from threading import Lock
-
-    from relight.system.user_threads import abandon, settle, start
-
     waiting, ended, lock = list(request.programs)[::-1], list[Future[Any]](), Lock()
 
     def work() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from types import CoroutineType
 from typing import Any, Final, Protocol, TypeVar
 
 _T = TypeVar("_T")
@@ -139,11 +140,9 @@ class Handover:
 
 def no_coroutine(settled: Future[Any]) -> Any:
     """What a function returned. A coroutine that will not be awaited has not run: no outcome."""
-    from inspect import iscoroutine
-
     value = settled.result()
-    if iscoroutine(value):
-        from asyncio import CancelledError
+    if isinstance(value, CoroutineType):
+        from asyncio import CancelledError  # here: only asyncio's programs make coroutines
 
         value.close()
         raise CancelledError

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 def approved(
-    writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]
+    writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], given: dict[str, Any], arguments: dict[str, Any]
 ) -> Program[tuple[bool, list[str]] | StatusChange]:
     """Whether a call may begin, and the decision to mark as used if it does or is refused; or the question that a
     person has to decide first.
 
-    An existing decision counts before the tool's predicate is called, so a denial holds whatever the predicate says
-    later.
+    `given` is what the model passed, and what the decision is about; `arguments` is the same, converted, for the
+    predicate. An existing decision counts before the predicate is called, so a denial holds whatever it says later.
     """
-    decision_key = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
+    decision_key = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, given)
     answer = writer.recorder.fold.answered.get(decision_key)
     if answer is not None:
         return answer == "allow", [decision_key]
     if not (yield from _wants_approval(tool, arguments, slot.key)):
         return True, []
-    question = question_of(slot.site.id, slot.site.name, arguments)
+    question = question_of(slot.site.id, slot.site.name, given)
     asking = Asking(kind="approval", key=decision_key)
     return StatusChange(status="waiting", reason="asks", question=question, asking=asking)
 
@@ -49,7 +49,7 @@ def denial_of(writer: SessionWriter, decision: Sequence[str]) -> str:
     return f"not run: a person denied it{': ' + reasons[0] if reasons else ''}"
 
 
-def _wants_approval(tool: Tool, arguments: dict[str, Any], key: str) -> Program[bool]:
+def _wants_approval(tool: Tool[Any, Any], arguments: dict[str, Any], key: str) -> Program[bool]:
     if not callable(tool.approve):
         return tool.approve
     try:

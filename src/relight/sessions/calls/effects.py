@@ -13,10 +13,11 @@ loop.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,6 +30,7 @@ from relight.ports import faults
 from relight.sessions.calls.approving import approved, denial_of
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.settling import settling_outcome
+from relight.sessions.calls.signatures import WrongArguments
 from relight.sessions.calls.tools import Tool, changed_tools, fingerprint_of
 from relight.sessions.coroutines import Execute, Outcomes, Program
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
@@ -38,6 +40,9 @@ from relight.values.step import Changes
 
 if TYPE_CHECKING:
     from relight.sessions.session_writer import SessionWriter
+
+LOG: Final = logging.getLogger("relight.tools")
+LOG.addHandler(logging.NullHandler())
 
 
 class Execution:
@@ -64,7 +69,7 @@ class Execution:
         self._writer.end_execution(self._effect)
 
 
-def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Program[Call]:
+def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool[Any, Any]]) -> Program[Call]:
     """Run one call to its end; Waiting if a person has to approve it first. An error of the tool becomes a result for
     the model, not an exception for the caller."""
     question = yield from try_tool(writer, call, box)
@@ -75,7 +80,7 @@ def run_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Prog
     return writer.as_call(slot)
 
 
-def try_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Program[StatusChange | None]:
+def try_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool[Any, Any]]) -> Program[StatusChange | None]:
     """Run one call to its end, or return the question that a person has to decide before it begins."""
     writer.refuse_in_batch("run_tool")
     note_tools(writer, box)
@@ -91,25 +96,47 @@ def try_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool]) -> Prog
     elif not isinstance(arguments, dict):
         _finish(writer, slot, "error", f"the arguments of {tool.name} are not a JSON object: {arguments[:200]}")
     else:
-        writer.refuse_coroutine(tool.run, f"the tool {tool.name!r}")
-        writer.refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
-        writer.refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
-        decision = list[str]()
-        # Approval is asked only before the first run. A call that has begun was approved by the commit of its intent.
-        if action_for(slot, tool.effect) == "run":
-            decided = yield from approved(writer, slot, tool, arguments)
-            if isinstance(decided, StatusChange):
-                return decided
-            may_begin, decision = decided
-            if not may_begin:
-                _finish(writer, slot, "error", denial_of(writer, decision), used=decision)
-                return None
-        yield from _execute(writer, slot, tool, arguments, decision)
+        return (yield from _call(writer, slot, tool, arguments))
+    return None
+
+
+def _call(
+    writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], given: dict[str, Any]
+) -> Program[StatusChange | None]:
+    writer.refuse_coroutine(tool.run, f"the tool {tool.name!r}")
+    writer.refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
+    writer.refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
+    action = action_for(slot, tool.effect)
+    arguments, decision = given, list[str]()
+    if action in ("run", "run_again", "probe"):
+        try:
+            arguments = tool.signature.checked(given)
+        except WrongArguments as error:
+            LOG.warning(
+                "%s",
+                writer.recorder.recording.about(str(error)),
+                extra={"session": writer.name, "call": slot.site.id, "tool": tool.name},
+            )
+            # Nothing began, unless it did so as another version of the tool, which took these arguments.
+            began = action != "run"
+            why = f"{OUTCOME_UNKNOWN} ({error})" if began else str(error)
+            _finish(writer, slot, "unknown" if began else "error", why)
+            return None
+    # Approval is asked only before the first run. A call that has begun was approved by the commit of its intent.
+    if action == "run":
+        decided = yield from approved(writer, slot, tool, given, arguments)
+        if isinstance(decided, StatusChange):
+            return decided
+        may_begin, decision = decided
+        if not may_begin:
+            _finish(writer, slot, "error", denial_of(writer, decision), used=decision)
+            return None
+    yield from _execute(writer, slot, tool, arguments, decision)
     return None
 
 
 def _execute(
-    writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any], decision: list[str]
+    writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any], decision: list[str]
 ) -> Program[None]:
     with Execution(writer, (slot.asked_seq, slot.site.id)) as execution:
         fold = writer.recorder.fold
@@ -128,7 +155,7 @@ def refuse_call(writer: SessionWriter, call: Call, why: str) -> None:
         _finish(writer, slot, "error", why)
 
 
-def _intend(writer: SessionWriter, slot: Slot, tool: Tool, decision: list[str]) -> None:
+def _intend(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], decision: list[str]) -> None:
     """Commit the intent: from here on the tool may have begun. The approval that allowed it is used up by the same
     commit."""
     faults.point("tool.asked")
@@ -144,7 +171,7 @@ def _intend(writer: SessionWriter, slot: Slot, tool: Tool, decision: list[str]) 
 
 
 def _run(
-    execution: Execution, writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]
+    execution: Execution, writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]
 ) -> Program[None]:
     late = partial(_finish_late, execution, writer, slot)
     request = execution.request = Execute(tool.run, partial(tool.call, arguments, slot.key), late=late)
@@ -188,7 +215,7 @@ def _storable(returned: Any) -> tuple[Any, OutcomeStatus]:
         return f"the tool ran, but its return value cannot be stored ({error})", "error"
 
 
-def _may_run(writer: SessionWriter, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
+def _may_run(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]) -> Program[bool]:
     """Whether the call may run, or run again, given what is known about it. If not, its outcome is committed."""
     action = action_for(slot, tool.effect)
     if action in ("run", "run_again"):
@@ -222,7 +249,7 @@ def _finish(
     writer.record("result", Changes(outcomes=[outcome], used=used or ()), finishing=True)
 
 
-def note_tools(writer: SessionWriter, box: Mapping[str, Tool]) -> None:
+def note_tools(writer: SessionWriter, box: Mapping[str, Tool[Any, Any]]) -> None:
     """Record tools that changed since the last attempt; ToolsChanged if a pending call depends on the change."""
     recorder = writer.recorder
     with recorder.lock:
@@ -237,7 +264,7 @@ def note_tools(writer: SessionWriter, box: Mapping[str, Tool]) -> None:
         writer.record("mark", Changes(tools=after, note=note))
 
 
-def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> str | None:
+def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool[Any, Any]]) -> str | None:
     name = slot.site.name
     tool = box.get(name)
     if tool is None:

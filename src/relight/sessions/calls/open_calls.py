@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from relight.errors import UsageError
 from relight.journal.conversation.model_replies import CUT_OFF, is_cut_off
@@ -25,7 +25,7 @@ PARALLEL: Final = 8
 def run_open_calls(
     writer: SessionWriter,
     calls: Sequence[Call],
-    box: Mapping[str, Tool],
+    box: Mapping[str, Tool[Any, Any]],
     in_doubt: Literal["tell", "wait"],
     parallel: int = PARALLEL,
 ) -> Program[None]:
@@ -63,7 +63,7 @@ def check_parallel(parallel: int) -> int:
     return parallel
 
 
-def _runs_alone(box: Mapping[str, Tool], call: Call) -> bool:
+def _runs_alone(box: Mapping[str, Tool[Any, Any]], call: Call) -> bool:
     tool = box.get(call.name)
     return tool is not None and tool.alone
 

@@ -1,36 +1,87 @@
-"""Tools: functions with a declared effect, and the fingerprint by which a change of them is noticed."""
+"""Tools: functions that a model may call, with a declared effect, a schema, and a fingerprint by which a change of them
+is noticed."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
-from typing import Any, Final, TypeVar, overload
-
-import msgspec
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
 from relight.errors import UsageError
+from relight.sessions.calls.signatures import KEY_PARAMETER, Signature, parameters_of, read_signature
 from relight.values.call import EFFECTS, Effect
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-_MARK: Final = "__relight_tool__"
-KEY_PARAMETER: Final = "idempotency_key"
+_P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
+_R = TypeVar("_R")
+Provider = Literal["anthropic", "openai", "openai_chat", "openai_responses"]
+_OPTIONS: Final = ("name", "effect", "probe", "approve", "alone")
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that a model may call, and whether it may run twice."""
+class Tool(Generic[_P, _R]):
+    """A function that a model may call, and whether it may run twice. Called as the function it was made of; in a class
+    it is a method, and knows its object."""
 
+    __name__: str
     name: str
     run: Callable[..., Any]
-    effect: Effect = "once"
-    probe: Callable[..., Any] | None = None
+    effect: Effect
+    probe: Callable[..., Any] | None
     """for effect "probe": called with the same arguments, returns None if it took no effect, else the result"""
-
-    approve: bool | Callable[..., Any] = False
+    approve: bool | Callable[..., Any]
     """whether a call waits for a person before it begins; a predicate is called with the same arguments"""
-
-    alone: bool = False
+    alone: bool
     """never runs beside other calls of a reply"""
+
+    def __init__(self, run: Callable[_P, _R], **options: Any) -> None:
+        functools.update_wrapper(self, run)
+        self.run = run
+        for option in _OPTIONS:
+            setattr(self, option, options[option])
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return cast(_R, self.run(*args, **kwargs))
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Tool[_P, _R]: ...
+    @overload
+    def __get__(self: Tool[Concatenate[Any, _Q], _R], instance: object, owner: type | None = None) -> Tool[_Q, _R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[Any, Any]:
+        """A tool declared in a class, bound to one object; with its probe and its predicate, if those are methods."""
+        bind = getattr(self.run, "__get__", None)
+        bound = bind(instance, owner) if bind is not None else self.run
+        if bound is self.run:
+            return self
+        beside = instance if instance is not None else owner
+        probe, approve = _bound_beside(self.probe, beside), _bound_beside(self.approve, beside)
+        return self.replaced(run=bound, probe=probe, approve=approve)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name} {self.fingerprint}>"
+
+    def replaced(self, *, run: Callable[..., Any] | None = None, **options: Any) -> Tool[Any, Any]:
+        """The same tool with other options, or of another function."""
+        before = {option: getattr(self, option) for option in _OPTIONS}
+        return Tool(run or self.run, **{**before, **options})
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """What it takes, from its annotations and docstring."""
+        return read_signature(self.run, self.name)
+
+    def schema(self, provider: Provider) -> dict[str, Any]:
+        """Its declaration, as this provider's API takes it in `tools=[...]`."""
+        known = {"name": self.name, "description": self.signature.description}
+        parameters = self.signature.schema()
+        match provider:
+            case "anthropic":
+                return {**known, "input_schema": parameters}
+            case "openai" | "openai_chat":
+                return {"type": "function", "function": {**known, "parameters": parameters}}
+            case "openai_responses":
+                return {"type": "function", **known, "parameters": parameters, "strict": False}
+        raise UsageError(f"unknown provider {provider!a}", hints=[f"one of: {', '.join(get_args(Provider))}"])
 
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
         """Run it. A function with a parameter `idempotency_key` gets the key of the effect."""
@@ -55,40 +106,26 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _invoke(function: Callable[..., Any], arguments: Mapping[str, Any], key: str) -> Any:
-    return function(**arguments, **{KEY_PARAMETER: key}) if _wants_key(function) else function(**arguments)
+    wants_key = KEY_PARAMETER in (parameters_of(function) or ())
+    return function(**arguments, **{KEY_PARAMETER: key}) if wants_key else function(**arguments)
+
+
+def _bound_beside(function: Any, beside: Any) -> Any:
+    """A function that is a method of the same class, bound to the same object."""
+    method = getattr(beside, getattr(function, "__name__", ""), None) if callable(function) else None
+    return method if isinstance(method, MethodType) and method.__func__ is function else function
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Whether the result must be awaited. Unwraps partials, methods and callable objects."""
+    """Whether the result must be awaited. Unwraps tools, partials, methods and callable objects."""
     from inspect import iscoroutinefunction
 
+    function = function.run if isinstance(function, Tool) else function
     return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _wants_key(function: Callable[..., Any]) -> bool:
-    return KEY_PARAMETER in (parameters_of(function) or ())
-
-
-def parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    """Names of its parameters; None if the callable cannot be inspected."""
-    if isinstance(function, MethodType):  # cached by the function, so that the cache keeps no instance alive
-        names = _parameters_of(function.__func__)
-        return names[1:] if names is not None else None
-    return _parameters_of(function)
-
-
-@functools.lru_cache(maxsize=1024)
-def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    from inspect import signature  # here: a tenth of the start-up of a command that never asks
-
-    try:
-        return tuple(signature(function).parameters)
-    except (TypeError, ValueError):
-        return None
-
-
 @overload
-def tool(function: _F, /) -> _F: ...
+def tool(function: Callable[_P, _R], /) -> Tool[_P, _R]: ...
 @overload
 def tool(
     *,
@@ -97,7 +134,7 @@ def tool(
     probe: Callable[..., Any] | None = None,
     approve: bool | Callable[..., Any] = False,
     alone: bool = False,
-) -> Callable[[_F], _F]: ...
+) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
@@ -108,7 +145,8 @@ def tool(
     approve: bool | Callable[..., Any] = False,
     alone: bool = False,
 ) -> Any:
-    """Declare a function as a tool. Without an effect it is `once`: never run again on its own.
+    """Declare a function, a coroutine function or a method as a tool. Without an effect it is `once`: never run again
+    on its own.
 
     `approve`: a call waits for a person before it begins (`relight approve`, the dashboard, HTTP); always, or if the
     predicate returns true for its arguments. A decision is for one call with exactly its arguments, and is used once.
@@ -121,20 +159,17 @@ def tool(
     if type(approve) is not bool and not callable(approve):
         raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!a}")
 
-    def mark(target: Callable[..., Any]) -> Callable[..., Any]:
-        declared = Tool(
-            name=name or target.__name__, run=target, effect=effect, probe=probe, approve=approve, alone=alone
-        )
-        setattr(target, _MARK, declared)
-        return target
+    def declare(target: Callable[..., Any]) -> Tool[Any, Any]:
+        called = name or target.__name__
+        return Tool(target, name=called, effect=effect, probe=probe, approve=approve, alone=alone)
 
-    return mark if function is None else mark(function)
+    return declare if function is None else declare(function)
 
 
 Tools = Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]]
 
 
-def toolbox(tools: Tools | None) -> dict[str, Tool]:
+def toolbox(tools: Tools | None) -> dict[str, Tool[Any, Any]]:
     """Tools by name, from a list of decorated functions or a mapping from name to function."""
     if tools is None:
         return {}
@@ -144,27 +179,25 @@ def toolbox(tools: Tools | None) -> dict[str, Tool]:
     return {one.name: one for one in found}
 
 
-def _declared(function: Any, name: str | None) -> Tool:
-    declared = function if isinstance(function, Tool) else getattr(function, _MARK, None)
-    if declared is None:
-        if not callable(function):
-            raise UsageError(f"a tool must be a function, not {type(function).__name__}")
-        declared = Tool(name=name or str(getattr(function, "__name__", "tool")), run=function)
-    elif isinstance(function, MethodType):
-        declared = _bound(declared, function)
-    return declared if name is None else msgspec.structs.replace(declared, name=name)
+def _declared(function: Any, name: str | None) -> Tool[Any, Any]:
+    wrapped = getattr(function, "__wrapped__", None)
+    if isinstance(function, Tool):
+        declared: Tool[Any, Any] = function
+    elif isinstance(function, MethodType) and isinstance(function.__func__, Tool):
+        declared = function.__func__.__get__(function.__self__)  # from 3.13 on @classmethod does not bind it
+    elif isinstance(wrapped, Tool):  # another decorator is around it
+        declared = wrapped.replaced(run=function)
+    elif callable(function):
+        declared = tool(name=name or str(getattr(function, "__name__", "tool")))(function)
+    else:
+        raise UsageError(f"a tool must be a function, not {type(function).__name__}")
+    if not isinstance(declared.run, MethodType) and (parameters_of(declared.run) or ("",))[0] in ("self", "cls"):
+        hints = [f"give the method of an object: tools=[thing.{declared.run.__name__}]"]
+        raise UsageError(f"the tool {declared.name!r} is a method of no object", hints=hints)
+    return declared if name is None else declared.replaced(name=name)
 
 
-def _bound(declared: Tool, method: MethodType) -> Tool:
-    """A tool declared in a class, bound to one object; with its probe, if that is a method of the same class."""
-    probe = declared.probe
-    beside = getattr(method.__self__, getattr(probe, "__name__", ""), None) if probe is not None else None
-    if isinstance(beside, MethodType) and beside.__func__ is probe:
-        probe = beside
-    return msgspec.structs.replace(declared, run=method, probe=probe)
-
-
-def fingerprint_of(box: Mapping[str, Tool]) -> dict[str, str]:
+def fingerprint_of(box: Mapping[str, Tool[Any, Any]]) -> dict[str, str]:
     """What is recorded of the tools, so that the next attempt notices a change."""
     return {name: one.fingerprint for name, one in sorted(box.items())}
 

@@ -59,7 +59,7 @@ class Turns:
         if in_doubt not in ("tell", "wait"):
             raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
         self.writer = writer
-        self._tools: Mapping[str, Tool] | None = toolbox(tools) if tools is not None else None
+        self._tools: Mapping[str, Tool[Any, Any]] | None = toolbox(tools) if tools is not None else None
         self._prompt, self._prompt_id = prompt, prompt_id
         self._max_turns, self._in_doubt, self._guard = max_turns, in_doubt, guard
         self._parallel = check_parallel(parallel)
