@@ -73,16 +73,25 @@ proof: $(READY) ## the suite with the full figures instead of samples; takes hou
 	@tools/system-packages
 	@RELIGHT_PROOF=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
 
-docs: $(READY) ## write the generated reference
+docs: $(READY) build/docs/.ready ## write the generated reference, and the site into build/site
 	@$(BIN)/python tools/reference.py
 	@test ! -e build/figures.json || $(BIN)/python tools/reliability.py
 	@test ! -d build/screenshots/docs || cp build/screenshots/docs/*.png docs/images/
+	@$(BIN)/python tools/site.py build/site-source
+	@build/docs/bin/zensical build --strict --clean -f build/site.yml
+	@$(BIN)/python tools/site.py build/site-source build/site
+
+build/docs/.ready: requirements/docs.txt | $(READY)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/docs
+	@$(BIN)/uv pip install --quiet --require-hashes --python build/docs/bin/python -r requirements/docs.txt
+	@touch $@
 
 lock: $(READY) ## pin the requirements again, with hashes; UPGRADE=1 takes newer versions
 	@$(LOCK) pyproject.toml -o requirements/base.txt
 	@$(LOCK) --all-extras pyproject.toml requirements/dev.in -c requirements/base.txt -o requirements/dev.txt
 	@$(LOCK) $(patsubst %,--extra %,server postgres redis fleet s3) pyproject.toml \
 		-c requirements/base.txt -c requirements/dev.txt -o requirements/server.txt
+	@$(LOCK) requirements/docs.in -o requirements/docs.txt
 	@$(LOCK) requirements/uv.in -o requirements/uv.txt
 
 clean: ## remove what was built; the environment stays (rm -rf .venv to start over)
