@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from queue import Empty, SimpleQueue
 from struct import pack
 from typing import Any, Final
@@ -37,7 +38,7 @@ POLL_INTERVAL_SECONDS: Final = 1.0
 class PendingCommit:
     """A step on its way to the server, and its result."""
 
-    __slots__ = ("abandoned", "error", "is_done", "leader_lost", "row", "session", "wakeup", "written_us")
+    __slots__ = ("abandoned", "error", "is_done", "leader_lost", "row", "session", "wakes", "wakeup", "written_us")
 
     def __init__(self, session: str, row: StepRow) -> None:
         self.session = session
@@ -52,6 +53,8 @@ class PendingCommit:
         self.abandoned = False
         """its thread does not wait any more"""
         self.wakeup: SimpleQueue[None] = SimpleQueue()
+        self.wakes: PendingCommit | None = None
+        """the next of its batch, whose thread is woken by its own"""
 
     @property
     def is_solo(self) -> bool:
@@ -99,6 +102,7 @@ class BatchQueue:
                     self._take_waiting(batch)
                     execute_batch(connections, batch, SQL["commit_steps"], pack_arrays([step.row for step in batch]))
                     _wake(batch)
+                    batch.clear()
                 else:
                     with suppress(Empty):
                         pending.wakeup.get(timeout=POLL_INTERVAL_SECONDS)
@@ -106,6 +110,8 @@ class BatchQueue:
             pending.abandoned = True
             _wake(batch)
             self._leave(pending)
+            if pending.wakes is not None:
+                pending.wakes.wakeup.put(None)
 
     def _try_lead(self, pending: PendingCommit) -> bool:
         with self._lock:
@@ -129,10 +135,16 @@ class BatchQueue:
 
 
 def _wake(batch: Sequence[PendingCommit]) -> None:
-    """Wake the threads of a batch, with the result or with `leader_lost`."""
+    """Wake the threads of a batch, with the result or with `leader_lost`: the first of them, which wakes the next, and
+    so on. Thirty that wake at once only compete for the interpreter lock. Where one was interrupted at that very
+    moment, the others notice within `POLL_INTERVAL_SECONDS`."""
+    waiting = [pending for pending in batch if not pending.abandoned]
     for pending in batch:
         pending.leader_lost = not pending.is_done
-        pending.wakeup.put(None)
+    for pending, next_one in pairwise(waiting):
+        pending.wakes = next_one
+    if waiting:
+        waiting[0].wakeup.put(None)
 
 
 def execute_batch(
