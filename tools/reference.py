@@ -112,7 +112,12 @@ def _hints(error: type[RelightError]) -> list[str]:
     if "__init__" not in vars(error) or error is RelightError:
         return []
     tree = ast.parse(textwrap.dedent(inspect.getsource(error.__init__)))
-    lists = [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hints"]
+    lists = [
+        node.value
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.keyword) and node.arg == "hints")
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "hints")
+    ]
     appended = [
         node.args[0]
         for node in ast.walk(tree)

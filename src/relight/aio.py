@@ -21,7 +21,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from relight.event_loop import Abandoned, alone, awaited, stored
 from relight.history.events import POLL_SECONDS, Event, poll_events
@@ -30,6 +30,8 @@ from relight.library.facade import Relight
 from relight.library.sessions import Sessions
 from relight.sessions.calls import effects
 from relight.sessions.calls.tools import Tools, toolbox
+from relight.sessions.entry import children as family
+from relight.sessions.entry.options import SessionOptions
 from relight.sessions.session import BatchBlock, Session, writer_of
 from relight.sessions.turns.loop import OpenCall, Turn, TurnReply, run_program
 from relight.values.call import Call
@@ -140,6 +142,7 @@ class AsyncSession(_Awaited):
     calls = _quick(Session.calls)
     pending_calls = _quick(Session.pending_calls)
     snapshot = _long(Session.snapshot)
+    children = _quick(Session.children)
 
     @property
     def id(self) -> str:
@@ -210,6 +213,16 @@ class AsyncSession(_Awaited):
     def batch(self, label: str | None = None) -> AsyncBatch:
         """`async with s.batch("label"):` commits everything inside as one step."""
         return AsyncBatch(self._session.batch(label))
+
+    async def spawn(self, name: str, **options: Unpack[SessionOptions]) -> AsyncSession:
+        """Open a child of this session: new, or exactly where it stopped. One opened for a cancelled caller is closed
+        again."""
+        return AsyncSession(await stored(functools.partial(self._session.spawn, name, **options), undo=_leave_unused))
+
+    async def join(self, *named: AsyncSession | family.Named, timeout: float | None = None) -> list[Any]:
+        """Wait until these children have ended (without names: all), and return their results in this order."""
+        given = [_unwrapped(one) for one in named]
+        return await awaited(family.join(writer_of(self._session), given, timeout), self._abandoned)
 
     async def close(self) -> None:
         """Leave the block without a verdict: `terminated`, reason "left"; the next opening continues."""

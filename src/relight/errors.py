@@ -12,6 +12,7 @@
     │  ├─ NotFound
     │  └─ Ambiguous
     ├─ AgentFailed            the program under relight failed            exit 1   RL-3xxx
+    │  └─ ChildFailed         a child that was waited for has no result
     ├─ Waiting                not a failure: a person has to answer       exit 0
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt · LimitReached (exit 6)
@@ -100,10 +101,8 @@ class ScopeRequired(UsageError):
     code = "RL-1004"
 
     def __init__(self, ref: str) -> None:
-        super().__init__(
-            "choose what to rewind: --conversation, --files or --both",
-            hints=[f"see what would change: relight diff {ref}"],
-        )
+        hints = [f"see what would change: relight diff {ref}"]
+        super().__init__("choose what to rewind: --conversation, --files or --both", hints=hints)
 
 
 class MissingExtra(UsageError):
@@ -113,8 +112,7 @@ class MissingExtra(UsageError):
 
     def __init__(self, extra: str, *, needed_for: str) -> None:
         super().__init__(
-            f"{needed_for} needs the extra {extra!r}, which is not installed",
-            hints=[f"pip install 'relight[{extra}]'"],
+            f"{needed_for} needs the extra {extra!r}, which is not installed", hints=[f"pip install 'relight[{extra}]'"]
         )
         self.extra = extra
 
@@ -186,6 +184,21 @@ class AgentFailed(RelightError):
     exit_code = 1
 
 
+class ChildFailed(AgentFailed):
+    """Children that `s.join` waited for have ended without a result. They stay as they are."""
+
+    code = "RL-3003"
+
+    def __init__(self, session: str, children: Sequence[tuple[str, str, str]]) -> None:
+        """`children`: name, status and reason of each that has no result."""
+        super().__init__(
+            f"{session}: without a result: {', '.join(name for name, _, _ in children)}",
+            evidence=[f"{name}  {status}{': ' + why if why else ''}" for name, status, why in children],
+            hints=[f"continue one where it stopped: s.spawn({children[0][0]!r})"],
+        )
+        self.session, self.children = session, tuple(children)
+
+
 class Waiting(RelightError):
     """Leaves the block of a session that waits for a person, after the wait is committed. Not a failure: the next
     opening continues. A program that does not catch it ends with `line` on stderr and exit code 0."""
@@ -243,10 +256,7 @@ class LeaseHeld(Refused):
         super().__init__(
             f"{session}: lease held by {owner} until {until}",
             evidence=[f"lease    epoch {epoch}, ends {until}", *evidence],
-            hints=[
-                f"it is running; watch it: relight tail {session} -f",
-                f"if it hangs: relight clear {session}",
-            ],
+            hints=[f"it is running; watch it: relight tail {session} -f", f"if it hangs: relight clear {session}"],
         )
         self.session, self.owner, self.until, self.epoch = session, owner, until, epoch
 
@@ -348,9 +358,7 @@ class ToolsChanged(Refused):
         super().__init__(
             f"{session}: the tool of a pending call changed",
             evidence=diff,
-            hints=[
-                f"restore the tool, or settle the call: relight settle {session} CALL --result TEXT | --retry",
-            ],
+            hints=[f"restore the tool, or settle the call: relight settle {session} CALL --result TEXT | --retry"],
         )
         self.session, self.diff = session, tuple(diff)
 
@@ -375,10 +383,8 @@ class Finished(Refused):
     code = "RL-4008"
 
     def __init__(self, session: str, status: str) -> None:
-        super().__init__(
-            f"{session}: is {status}; nothing more can be written to it",
-            hints=["continue with a new prompt: s.prompt(TEXT)", "or start over: rl.session(name, resume=False)"],
-        )
+        hints = ["continue with a new prompt: s.prompt(TEXT)", "or start over: rl.session(name, resume=False)"]
+        super().__init__(f"{session}: is {status}; nothing more can be written to it", hints=hints)
         self.session, self.status = session, status
 
 
@@ -562,10 +568,8 @@ class NewerStore(StoreError):
     code = "RL-5004"
 
     def __init__(self, where: str, *, found: int, known: int) -> None:
-        super().__init__(
-            f"{where}: written by a newer relight (schema {found}, this one knows {known})",
-            hints=["pip install --upgrade relight"],
-        )
+        hints = ["pip install --upgrade relight"]
+        super().__init__(f"{where}: written by a newer relight (schema {found}, this one knows {known})", hints=hints)
         self.found, self.known = found, known
 
 
@@ -591,8 +595,6 @@ class StoreReadOnly(StoreError):
     code = "RL-5006"
 
     def __init__(self, where: str) -> None:
-        super().__init__(
-            f"{where}: read-only; nothing was written",
-            hints=["check the permissions of the directory, or set RELIGHT_STORE to a writable path"],
-        )
+        hints = ["check the permissions of the directory, or set RELIGHT_STORE to a writable path"]
+        super().__init__(f"{where}: read-only; nothing was written", hints=hints)
         self.where = where

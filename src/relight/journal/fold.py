@@ -36,8 +36,6 @@ _TRIAL: Final = Step(
     body=b"",
 )
 """a step that is never stored, to compute the effect of a change"""
-
-
 MAX_PARTIALS: Final = 1_000
 """partial results held in memory and carried over resets; older ones remain in the journal"""
 
@@ -139,6 +137,8 @@ class Fold(Dialogue):
         self.hooked: dict[str, Effect] = {}
         """effects reported by an agent's hook, until the call itself is in the conversation"""
         self.tools: dict[str, str] = {}
+        self.children: dict[str, str] = {}
+        """children that were spawned, by their own names: the ids of their sessions"""
         self.partials: list[Any] = []
         """partial results, oldest first; the newest `MAX_PARTIALS` of them"""
         self.result: Any = None
@@ -232,6 +232,7 @@ class Fold(Dialogue):
             prompts=sorted(self.prompts),
             prompt_from=self.prompt_from,
             prompt_given=self.prompt_given,
+            children=dict(self.children),
         )
 
     def growth(self, changes: Changes) -> tuple[int, int]:
@@ -299,6 +300,8 @@ class Fold(Dialogue):
             self.state.pop(key, None)
         if changes.tools is not None:
             self.tools = changes.tools
+        if changes.children:
+            self.children = {**self.children, **changes.children}
         if changes.partial:
             self.partials = [*self.partials, *changes.partial][-MAX_PARTIALS:]
         self._apply_dialogue(step, changes, replied=replied, words=words)
@@ -324,7 +327,7 @@ class Fold(Dialogue):
         self.hooked = {}
         self.state = dict(carried.state)
         self._carry_over(carried)
-        self.tools = dict(carried.tools)
+        self.tools, self.children = dict(carried.tools), dict(carried.children)
         self.partials = carried.partials or ([carried.partial] if carried.partial is not None else [])
 
     def _reopen(self, carried: Carried, step: Step) -> None:
@@ -450,9 +453,7 @@ class Fold(Dialogue):
             return
         if outcome.status == "void":
             slot.intent = slot.intent_seq = slot.started_us = slot.prior = None
-            if (
-                outcome.generation > 1
-            ):  # the session that allowed the retry runs it, even if its parent requested the call
+            if outcome.generation > 1:  # the session that allowed the retry runs it, whoever requested the call
                 slot.generation, slot.session = outcome.generation, step.session
             return
         slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us

@@ -84,6 +84,14 @@ def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) 
     )
 
 
+def here() -> dict[str, str]:
+    """The directory of the program, so that a list can show the sessions of this directory."""
+    try:
+        return {"directory": os.getcwd()}
+    except FileNotFoundError:
+        return {}
+
+
 def checked_fields(
     *, labels: Mapping[str, str] | None, metadata: Mapping[str, Any] | None, **texts: str | None
 ) -> dict[str, Any]:
@@ -118,14 +126,6 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
         return checked_seconds(float(asked)) if asked else LEASE_SECONDS
     except ValueError:
         raise UsageError(f"RELIGHT_LEASE_SECONDS must be a number of seconds, not {asked!a}") from None
-
-
-def here() -> dict[str, str]:
-    """The directory of the program, so that a list can show the sessions of this directory."""
-    try:
-        return {"directory": os.getcwd()}
-    except FileNotFoundError:
-        return {}
 
 
 def checked_seconds(lease_seconds: float) -> float:

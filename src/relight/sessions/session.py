@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from relight.errors import UsageError
 from relight.files.capture import Files
@@ -20,6 +20,8 @@ from relight.sessions.calls.open_calls import PARALLEL
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.context import Context
 from relight.sessions.coroutines import drive
+from relight.sessions.entry import children as family
+from relight.sessions.entry.options import SessionOptions
 from relight.sessions.inputs import a_message, reason_of
 from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
@@ -29,6 +31,7 @@ from relight.sessions.turns.loop import MAX_TURNS, InDoubt, Turns, run_program
 from relight.sessions.turns.prompts import prompt_once
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
+from relight.values.info import ChildInfo
 from relight.values.policy import LoopGuard, Retry
 from relight.values.ref import check_label
 from relight.values.snapshot import Snapshot
@@ -51,10 +54,12 @@ class Session:
         lease_seconds: float,
         files: Files | None = None,
         open_files: Callable[[], Files | None] | None = None,
+        opens: Callable[..., Session],
     ) -> None:
-        """`open_files` is for a finished session: called only if it is reopened by a new prompt."""
+        """`open_files` is for a finished session: called only if it is reopened by a new prompt. `opens`: what opens
+        its children."""
         self._writer = SessionWriter(context, recorder, lease_seconds=lease_seconds, files=files, open_files=open_files)
-        self._context, self._recorder = context, recorder
+        self._context, self._recorder, self._opens = context, recorder, opens
 
     # -- what it is -------------------------------------------------------------------------------------------
 
@@ -300,6 +305,30 @@ class Session:
         the first asking.
         """
         return questions.ask(self._writer, question, key, choices, timeout, default)
+
+    # -- children ---------------------------------------------------------------------------------------------
+
+    def spawn(self, name: str, **options: Unpack[SessionOptions]) -> Session:
+        """Open a child of this session: new, or exactly where it stopped; a completed one to read its result.
+
+        It is a session of its own, named `PARENT.NAME`, with the options of `rl.session`. There is one of a name in the
+        life of this session: a restarted parent finds it, and it is never begun twice.
+        """
+        child = family.of_open(self._writer, name)
+        return self._opens(self._context, child.full_name, child=child, **options)
+
+    def children(self) -> list[ChildInfo]:
+        """Its children, in the order they were spawned: their status, results, usage, and where they run."""
+        return family.children(self._writer)
+
+    def join(self, *named: family.Named, timeout: float | None = None) -> list[Any]:
+        """Wait until these children have ended (without names: all), wherever they run, and return their results in
+        this order.
+
+        ChildFailed if one has no result: it failed, was halted, or its process died and nobody continues it; `spawn`
+        continues it. TimeoutError after `timeout` seconds; nothing is stopped.
+        """
+        return drive(family.join(self._writer, named, timeout), self._writer.context.clock)
 
     # -- verdicts ---------------------------------------------------------------------------------------------
 

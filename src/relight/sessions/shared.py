@@ -36,6 +36,7 @@ from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.journal.status import derived_status
 from relight.operations import operator, remove
 from relight.sessions.context import Context
+from relight.sessions.entry.reopening import options_taken, record_options, with_options
 from relight.sessions.opening import (
     create,
     evidence_of,
@@ -46,7 +47,6 @@ from relight.sessions.opening import (
     refuse_untrusted,
 )
 from relight.sessions.recorder import Recorder
-from relight.sessions.reopening import options_taken, record_options, with_options
 from relight.sessions.reset import reset_to
 from relight.system.fork_handlers import reset_after_fork
 from relight.values.checkpoint import Checkpoint

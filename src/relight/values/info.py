@@ -100,6 +100,27 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.name or self.id[:8]
 
 
+class ChildInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that another one spawned, as its parent sees it."""
+
+    name: str
+    """its own name, without the parent's"""
+    session: SessionInfo
+    """its status, usage, and in `evidence` where it runs"""
+    result: Any = None
+    """the value it completed with; None until then"""
+
+    @property
+    def status(self) -> Status:
+        """As shown: `terminated` if its process is dead."""
+        return self.session.status
+
+    @property
+    def usage(self) -> Usage:
+        """What it has used itself, without its own children."""
+        return self.session.usage
+
+
 class Differing(msgspec.Struct, frozen=True, kw_only=True):
     """A path that differs between disk and checkpoint."""
 

@@ -64,6 +64,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the first attempt that can have delivered the waiting prompt to a coding agent"""
     prompt_given: int = 0
     """the newest attempt whose agent was started with it"""
+    children: dict[str, str] = {}
+    """children spawned so far"""
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,6 +104,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """record of a framework; not part of the fold (sessions/record_log.py)"""
     carried: Carried | None = None
     """only in a reset"""
+    children: dict[str, str] | None = None
+    """children spawned by this step, by their own names: the ids of their sessions"""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, gc=False):

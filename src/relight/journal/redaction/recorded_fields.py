@@ -53,7 +53,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
         inside="intents outcomes status attempt carried",
         asked="answer",
         data="messages state unset partial record",
-        plain="usage snapshot tools used prompt stop native",
+        plain="usage snapshot tools used prompt stop native children",
     ),
     StatusChange: _fields(about="reason question", inside="failure asking", data="result", plain="status wake_us"),
     Asking: _fields(about="choices", data="default", plain="kind key"),
@@ -66,7 +66,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
         about="reasons",
         inside="open asking",
         data="state once answers answered partial partials prompt",
-        plain="asked generations tools prompts prompt_from prompt_given",
+        plain="asked generations tools prompts prompt_from prompt_given children",
     ),
 }
 

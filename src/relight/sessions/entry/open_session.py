@@ -1,0 +1,174 @@
+"""Opening a session for a program: by name, by id, at a checkpoint, or as the child of another session.
+
+    find or create (opening.py, children.py) -> check the options (reopening.py) -> open its files -> claim, begin
+
+A completed session is opened for reading: nothing is claimed, nothing runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+
+from relight.errors import Finished, UsageError, WorkspaceUnusable
+from relight.files import capture, restore, workspace_check
+from relight.history.loading import Found, readable_head, resolve
+from relight.journal.jsonable import check_text
+from relight.journal.status import derived_status
+from relight.sessions import limits, opening
+from relight.sessions.context import Context
+from relight.sessions.entry import children, reopening
+from relight.sessions.entry.options import SessionOptions
+from relight.sessions.pending_store import with_pending
+from relight.sessions.recorder import Recorder
+from relight.sessions.session import Session, writer_of
+from relight.values.policy import RunPolicy
+from relight.values.status import LIVE, headline
+
+if TYPE_CHECKING:
+    from relight.sessions.entry.reopening import Taken
+
+
+def open_session(
+    context: Context,
+    name: str,
+    *,
+    resume: bool = True,
+    parent: Session | str | None = None,
+    child: children.ChildOf | None = None,
+    **options: Unpack[SessionOptions],
+) -> Session:
+    """Open a session by name or ref: new, or exactly where it stopped. With a `parent`: its child.
+
+    `child`: the same, for a parent that is open in this process and records the spawn.
+    """
+    fields = opening.checked_fields(
+        labels=options.get("labels"),
+        metadata=options.get("metadata"),
+        **{what: options.get(what) for what in ("agent", "provider", "model", "task", "key")},  # type: ignore[arg-type]
+    )
+    asked_seconds = options.get("lease_seconds")
+    seconds = opening.checked_seconds(
+        opening.lease_seconds_of(context.environment) if asked_seconds is None else asked_seconds
+    )
+    allowed = limits.allowance(**{what: options.get(what) for what in ("budget", "budget_tokens", "time_limit")})
+    check_text(name, "the name")
+    if parent is not None:
+        child = children.of_session(context, parent, name)
+    found, owner = opening.take_inherited(context, name) if child is None or child.writer is None else (None, None)
+    handed = found is not None
+    if found is not None and child is not None:
+        children.refuse_other_parent(found, child)
+    elif child is not None:
+        if not resume:
+            raise UsageError("a child is begun once: resume=False needs another name")
+        found, context = children.find(context, child, name)
+    elif found is None:
+        found, context = _existing(context, name)
+    workspace, snapshot, redact = options.get("workspace"), options.get("snapshot"), options.get("redact")
+    if found is None or (not resume and not handed):
+        fields |= {"policy": allowed.on(RunPolicy()), "redact": bool(redact), **opening.here()}
+        identity = opening.new_identity(context, name, fields)
+        if child is not None:
+            identity = child.identity(identity)
+        limits.check_priced(context, identity, None)
+        identity = capture.fitted(context, identity, workspace, snapshot)
+        if child is not None:
+            children.announce(context, child, identity)
+        elif found is not None and found.identity.name == name:
+            opening.release_name(context, found)
+        found, taken = opening.create(context, identity), None
+    else:
+        opening.refuse_archived(found)
+        opening.refuse_untrusted(found)
+        fields |= opening.redaction_option(found, redact)
+        asked = fields | {"policy": limits.policy_with(context, found.identity, allowed, model=options.get("model"))}
+        taken = reopening.take(context, found, asked, workspace, snapshot, handed=handed)
+        if found.head is not None and found.head.status != "completed":  # that one is opened to read
+            limits.check_priced(context, taken.found.identity, found.head, before=found.identity)
+        found = taken.found
+    return _begun(context, found, seconds=seconds, owner=owner, taken=taken)
+
+
+def _begun(context: Context, found: Found, *, seconds: float, owner: str | None, taken: Taken | None) -> Session:
+    """Claim a session and begin an attempt; a completed one is opened for reading only."""
+    recorder = opening.recorder_for(context, found)
+    later = partial(_files, context, found, taken)
+    if recorder.head.status == "completed":
+        reopening.record(context, taken)
+        return Session(context, recorder, lease_seconds=seconds, open_files=later, opens=open_session)
+    try:
+        with workspace_check.first_directories(context, found):
+            note = taken.note if taken is not None else None
+            made = _opened(context, later, recorder, seconds, owner, note)
+    except Finished:
+        reopening.record(context, taken)  # its owner woke up and completed it
+        return Session(context, recorder, lease_seconds=seconds, open_files=later, opens=open_session)
+    try:
+        reopening.record(context, taken)
+    except BaseException as error:
+        made.__exit__(type(error), error, None)  # it is ours by now: the lease is given back with the reason
+        raise
+    return made
+
+
+def _opened(
+    context: Context,
+    open_files: Callable[[], capture.Files | None],
+    recorder: Recorder,
+    seconds: float,
+    owner: str | None,
+    note: dict[str, Any] | None,
+) -> Session:
+    """Open it with its attempt begun and its files watched."""
+    # Before the claim: an unusable workspace must not cost an attempt.
+    opened = open_files()
+    try:
+        made = Session(context, recorder, lease_seconds=seconds, files=opened, opens=open_session)
+        _tell_continuation(context, made)
+        writer_of(made).reopen(handed_over_by=owner, note=note)
+    except BaseException:
+        if opened is not None:
+            opened.close()
+        raise
+    return made
+
+
+def _files(context: Context, found: Found, taken: Taken | None) -> capture.Files | None:
+    """The session's open workspaces; unusable ones and moved repositories are refused before any change."""
+    if not found.identity.workspace:
+        return None
+    rows = restore.rows_of(context, found)
+    last = restore.snapshots_at(rows, found.whole_head().head)
+    if taken is not None and taken.before is not None and last:
+        from relight.files import repositories  # imported late: only for a workspace that was captured before
+
+        repositories.check_opening(context, found, before=taken.before, rows=rows)
+    try:
+        return capture.Files(context, found.identity, last)
+    except WorkspaceUnusable as error:
+        raise error if last else capture.never_captured(context, found.identity, error) from None
+
+
+def _existing(context: Context, name: str) -> tuple[Found | None, Context]:
+    """By id or name; `name@seq` before the head is a fork, which is created with its first attempt."""
+    if "@" not in name:
+        return opening.find_existing(context, name), context
+    found = resolve(context.store, name)
+    if found.seq is None or found.seq == readable_head(context.store, found).head:
+        return found, context
+    from relight.history.fork import plan_fork  # imported late: most sessions are opened at their head
+
+    opening.refuse_untrusted(found)
+    fork = plan_fork(context, found)
+    return Found(identity=fork.identity, head=fork.head, seq=None), with_pending(context, fork)
+
+
+def _tell_continuation(context: Context, opened: Session) -> None:
+    if not opened.is_new:
+        head = writer_of(opened).recorder.head
+        status, why = derived_status(head, opening.evidence_of(context, head))
+        if status not in LIVE:
+            ended = f"{status}: {headline(why)}" if why else status
+            context.notify(f"{opened.name or opened.id} continues at @{head.head} ({ended}); is_new is False")
