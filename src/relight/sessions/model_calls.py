@@ -1,67 +1,145 @@
-"""A call of the model function (transient errors of its provider are retried with growing pauses), and the commit of
-what it returned. A reply that the process dies with before the commit is asked for, and paid for, again."""
+"""A call of the model function, and the commit of what it returned.
+
+Transient errors of the provider are retried: after the time that it asks for, or after growing pauses. A stream is read
+to its end inside the call, so a connection that breaks in the middle is retried as well, and half a reply is never
+committed. A reply that the process dies with before the commit is asked for, and paid for, again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from relight.journal.conversation.model_replies import parse_reply
+import msgspec
+
+from relight.errors import InvalidMessage, UsageError
+from relight.journal.conversation.model_replies import ParsedReply, parse_reply
+from relight.journal.conversation.provider_responses import plain
+from relight.journal.conversation.streamed_replies import assembled
 from relight.journal.jsonable import check_text
+from relight.journal.provider_errors import is_transient, retry_after_seconds
 from relight.sessions.coroutines import Execute, Pause, Program
 from relight.sessions.inputs import Reply
 from relight.sessions.session_writer import SessionWriter
 from relight.values.policy import Retry
 
-_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-_TRANSIENT_NAMES: Final = frozenset(
-    {
-        "APIConnectionError",
-        "APITimeoutError",
-        "RateLimitError",
-        "InternalServerError",
-        "OverloadedError",
-        "ServiceUnavailableError",
-        "DeadlineExceededError",
-        "ReadTimeout",
-        "ConnectTimeout",
-        "ConnectError",
-        "RemoteProtocolError",
-    }
-)
+_FINAL: Final = ("get_final_message", "get_final_completion", "get_final_response")
+"""how the SDKs' stream helpers give the whole reply"""
 
 
-def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) -> Program[Any]:
+def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) -> Program[ParsedReply]:
     """One reply of the model; transient errors are retried."""
     for failures in range(1, retry.attempts + 1):
         try:
-            return (yield Execute(model, partial(model, writer.messages())))
+            return read_reply(writer, (yield Execute(model, partial(_received_from, model, writer.messages()))))
         except Exception as error:
-            if failures == retry.attempts or not is_transient(error):
+            seconds = None if failures == retry.attempts else _pause_seconds(writer, retry, error, failures)
+            if seconds is None:
                 raise
-            yield Pause(retry.delay_seconds(failures, writer.context.entropy.jitter()))
+            yield Pause(seconds)
     raise AssertionError("unreachable: the last failure is raised")
 
 
-def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later, judged by status code, by class names of provider SDKs, by type."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        return status in _TRANSIENT_STATUS
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    return any(kind.__name__ in _TRANSIENT_NAMES for kind in type(error).__mro__)
+def _pause_seconds(writer: SessionWriter, retry: Retry, error: Exception, failures: int) -> float | None:
+    """How long to wait before the same request is sent again; None: never."""
+    decided = retry.on(error) if retry.on is not None else None
+    if decided is not None and not isinstance(decided, bool | int | float):
+        raise UsageError(f"Retry(on=) returns True, False, None or seconds, not {decided!a}") from error
+    if decided is False or (decided is None and not is_transient(error)):
+        return None
+    if decided is not None and decided is not True:
+        return max(0.0, float(decided))
+    context = writer.context
+    asked = retry_after_seconds(error, context.clock.now_us() / 1e6)
+    if asked is not None and asked > retry.max_retry_after_seconds:
+        error.add_note(
+            f"relight: not retried, as the provider asks to wait {asked:.0f} s (Retry.max_retry_after_seconds)"
+        )
+        return None
+    return asked or retry.delay_seconds(failures, context.entropy.jitter())
 
 
-def commit_reply(writer: SessionWriter, returned: Any) -> None:
-    """Check what the model function returned, and commit it with its usage and stop reason."""
+def read_reply(writer: SessionWriter, returned: Any) -> ParsedReply:
+    """What a model function returned, as a reply of this session; InvalidMessage if it is none."""
+    if inspect.iscoroutine(returned):
+        returned.close()
+        says = "the model function returned a coroutine or an async stream; only relight.aio can await it"
+        raise InvalidMessage("a coroutine", says=says)
+    returned = _received(returned)
     usage, stop = None, None
     if isinstance(returned, Reply):
         returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
     fold = writer.recorder.fold
     reply = parse_reply(returned, known=fold.recognised, default=fold.format)
     if stop is not None:
-        check_text(stop, "stop_reason")
-    usage = usage if usage is not None else reply.usage
-    writer.append(reply.messages, usage, stop=stop if stop is not None else reply.stop)
+        reply = msgspec.structs.replace(reply, stop=check_text(stop, "stop_reason"))
+    return reply if usage is None else msgspec.structs.replace(reply, usage=usage)
+
+
+def commit_reply(writer: SessionWriter, returned: Any) -> None:
+    """Check what the model function returned, and commit it with its usage and stop reason."""
+    reply = returned if isinstance(returned, ParsedReply) else read_reply(writer, returned)
+    writer.append(reply.messages, reply.usage, stop=reply.stop)
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def _received_from(model: Callable[..., Any], messages: list[dict[str, Any]]) -> Any:
+    """Call the model and read a stream to its end. A coroutine if there is something to await."""
+    returned = model(messages)
+    return _awaited(returned) if _is_asynchronous(returned) else _received(returned)
+
+
+def _received(returned: Any) -> Any:
+    """The whole reply. Anything that is no stream is returned as it is."""
+    if isinstance(returned, Reply):
+        return msgspec.structs.replace(returned, messages=_received(returned.messages))
+    if (final := _final(returned)) is not None:
+        return final()
+    if _is_manager(returned, "__enter__"):
+        with returned as entered:
+            return _received(entered)
+    if isinstance(returned, dict) and hasattr(returned.get("stream"), "__iter__"):  # Bedrock's ConverseStream
+        return _whole(list(returned["stream"]), returned)
+    return _whole(list(returned), returned) if isinstance(returned, Iterator) else returned
+
+
+async def _awaited(returned: Any) -> Any:
+    while inspect.isawaitable(returned):
+        returned = await returned
+    if isinstance(returned, Reply):
+        return msgspec.structs.replace(returned, messages=await _awaited(returned.messages))
+    if (final := _final(returned)) is not None:
+        return await _awaited(await asyncio.to_thread(final)) if isinstance(returned, Iterator) else await final()
+    if _is_manager(returned, "__aenter__"):
+        async with returned as entered:
+            return await _awaited(entered)
+    if isinstance(returned, AsyncIterator):
+        return _whole([event async for event in returned], returned)
+    return await asyncio.to_thread(_received, returned) if isinstance(returned, Iterator) else _received(returned)
+
+
+def _is_asynchronous(returned: Any) -> bool:
+    one = returned.messages if isinstance(returned, Reply) else returned
+    return inspect.isawaitable(one) or isinstance(one, AsyncIterator) or _is_manager(one, "__aenter__")
+
+
+def _is_manager(returned: Any, enter: str) -> bool:
+    """A stream helper that has to be entered: a context manager, and nothing to be read before."""
+    kind = type(returned)
+    return hasattr(kind, enter) and kind.__name__.endswith("StreamManager")
+
+
+def _final(returned: Any) -> Callable[[], Any] | None:
+    return next((one for name in _FINAL if callable(one := getattr(returned, name, None))), None)
+
+
+def _whole(events: list[Any], stream: Any) -> Any:
+    """The reply that the events of a stream are; the stream itself, to be refused by name, if they are none."""
+    data = plain(events)
+    whole = assembled(data) if data and all(isinstance(one, dict) for one in data) else None
+    return stream if whole is None else whole

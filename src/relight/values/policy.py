@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -55,6 +56,11 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 6
     first_seconds: float = 1.0
     max_seconds: float = 60.0
+    max_retry_after_seconds: float = 600.0
+    """longest wait that a provider may ask for (`retry-after`); if it asks for more, the error is raised at once"""
+    on: Callable[[Exception], bool | float | None] | None = None
+    """decides about an error of a model call: True retries it, False raises it, a number of seconds is the pause before
+    the retry, None leaves it to relight"""
 
     def delay_seconds(self, failures: int, jitter: float) -> float:
         """Delay before the next try after `failures` failures; `jitter` in [0, 1) spreads many clients."""

@@ -31,6 +31,15 @@ class Answer:
         size = len(self.turn.text) + sum(len(json.dumps(call.input)) for call in self.calls)
         return self.turn.usage.get("output_tokens", size // 4 + 1)
 
+    def used(self, what: str) -> int:
+        """A scripted count that is 0 by default."""
+        return self.turn.usage.get(what, 0)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The input as OpenAI counts it: with what was read from the cache and written to it."""
+        return self.input_tokens + self.used("cached") + self.used("written")
+
 
 def frame(piece: Piece) -> bytes:
     """Encode a piece as one server-sent event."""

@@ -14,7 +14,8 @@ __all__ = ["failure", "stream", "whole"]
 
 def whole(answer: Answer) -> dict[str, Any]:
     """The answer to a request that does not stream."""
-    message: dict[str, Any] = {"role": "assistant", "content": answer.turn.text or None}
+    message: dict[str, Any] = {"role": "assistant", "content": answer.turn.text or None, "annotations": []}
+    message["refusal"] = answer.turn.refusal or None
     if answer.calls:
         message["tool_calls"] = [_call(answer, location) for location in range(len(answer.calls))]
     choice = {"index": 0, "message": message, "finish_reason": _stop(answer), "logprobs": None}
@@ -26,6 +27,8 @@ def stream(answer: Answer) -> Iterator[Piece]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for part in slices(answer.turn.text):
         yield _chunk(answer, {"content": part})
+    for part in slices(answer.turn.refusal):
+        yield _chunk(answer, {"refusal": part})
     for location in range(len(answer.calls)):
         call = _call(answer, location)
         arguments = call["function"].pop("arguments")
@@ -60,6 +63,11 @@ def _stop(answer: Answer) -> str:
     return answer.turn.stop or ("tool_calls" if answer.calls else "stop")
 
 
-def _usage(answer: Answer) -> dict[str, int]:
-    total = answer.input_tokens + answer.output_tokens
-    return {"prompt_tokens": answer.input_tokens, "completion_tokens": answer.output_tokens, "total_tokens": total}
+def _usage(answer: Answer) -> dict[str, Any]:
+    return {
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.output_tokens,
+        "total_tokens": answer.prompt_tokens + answer.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.used("cached"), "cache_write_tokens": answer.used("written")},
+        "completion_tokens_details": {"reasoning_tokens": answer.used("reasoning")},
+    }

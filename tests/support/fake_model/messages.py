@@ -67,8 +67,12 @@ def _shell(answer: Answer) -> dict[str, Any]:
 
 
 def _usage(answer: Answer, output: int) -> dict[str, Any]:
-    cache = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    return {"input_tokens": answer.input_tokens, "output_tokens": output, **cache}
+    cache = {
+        "cache_creation_input_tokens": answer.used("written"),
+        "cache_read_input_tokens": answer.used("cached"),
+        "cache_creation": {"ephemeral_5m_input_tokens": answer.used("written"), "ephemeral_1h_input_tokens": 0},
+    }
+    return {"input_tokens": answer.input_tokens, "output_tokens": output, "service_tier": "standard", **cache}
 
 
 def _stop(answer: Answer) -> str:

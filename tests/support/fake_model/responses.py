@@ -47,7 +47,7 @@ def _events(answer: Answer) -> Iterator[Piece]:
 def _streamed(index: int, item: dict[str, Any]) -> Iterator[Piece]:
     location = {"output_index": index, "item_id": item["id"]}
     yield "response.output_item.added", {"output_index": index, "item": {**item, **_empty(item)}}
-    if item["type"] == "message":
+    if item["type"] == "message" and "text" in item["content"][0]:
         [part] = item["content"]
         inside = {**location, "content_index": 0}
         yield "response.content_part.added", {**inside, "part": {**part, "text": ""}}
@@ -93,11 +93,11 @@ def _shell(answer: Answer) -> dict[str, Any]:
 
 def _usage(answer: Answer) -> dict[str, Any]:
     return {
-        "input_tokens": answer.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens": answer.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": answer.used("cached"), "cache_write_tokens": answer.used("written")},
         "output_tokens": answer.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": answer.input_tokens + answer.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": answer.used("reasoning")},
+        "total_tokens": answer.prompt_tokens + answer.output_tokens,
     }
 
 
@@ -106,6 +106,9 @@ def _items(answer: Answer) -> Iterator[dict[str, Any]]:
     if answer.turn.thinking:
         summary = [{"type": "summary_text", "text": answer.turn.thinking}]
         yield {"type": "reasoning", "id": f"rs_{number}", "summary": summary, "encrypted_content": "ZmFrZQ=="}
+    if answer.turn.refusal:
+        said = {"type": "refusal", "refusal": answer.turn.refusal}
+        yield {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [said]}
     if answer.turn.text:
         part = {"type": "output_text", "text": answer.turn.text, "annotations": [], "logprobs": []}
         yield {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [part]}

@@ -4,11 +4,11 @@ A script is a list of slots; a slot is one turn, or a list of turns for the firs
 last of them stays). Two modes: `turns` takes the slot by the replies already in the request, so that a resumed agent
 gets the right next one; `requests` takes the k-th slot for the k-th request. After the last slot the model says "done".
 
-A turn: {"text", "thinking", "calls", "usage", "stop"} for what it says; {"delay", "pace"} in seconds before the answer
-and between its pieces; {"hang" | "reset" | "cut": "before" | "mid"} for a model that falls silent, a connection that
-breaks, a stream that ends early; {"status", "headers", "body"} for an HTTP error (headers also on success);
-{"error"} for an error inside the stream; {"again": pattern} for calls that are made again if their result matches,
-as a careful model does when it is told that an outcome is unknown.
+A turn: {"text", "thinking", "calls", "usage", "stop", "refusal"} for what it says; {"delay", "pace"} in seconds before
+the answer and between its pieces; {"hang" | "reset" | "cut": "before" | "mid"} for a model that falls silent, a
+connection that breaks, a stream that ends early; {"status", "headers", "body"} for an HTTP error (headers also on
+success); {"error"} for an error inside the stream; {"again": pattern} for calls that are made again if their result
+matches, as a careful model does when it is told that an outcome is unknown.
 
 A call is {"name", "input", "id"?}, or, whoever the agent is, {"shell": "command"}, {"write": {"path", "content"}},
 {"edit": {"path", "old", "new"}}.
@@ -48,9 +48,11 @@ class Turn:
     thinking: str = ""
     calls: tuple[Call, ...] = ()
     usage: Mapping[str, int] = field(default_factory=dict)
-    """input_tokens, output_tokens"""
+    """input_tokens (not cached), output_tokens, and of the cache and of reasoning: cached, written, reasoning"""
     stop: str = ""
     """in place of the stop reason that follows from the calls: max_tokens, refusal, content_filter, ..."""
+    refusal: str = ""
+    """what OpenAI's models say in a field of its own"""
     delay: float = 0.0
     pace: float = 0.0
     hang: Where = ""

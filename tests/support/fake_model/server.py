@@ -23,6 +23,7 @@ from typing import Any, Final
 from tests.support.fake_model import chat, messages, responses
 from tests.support.fake_model.answer import Answer, error_of, frame
 from tests.support.fake_model.conversation import read, turns
+from tests.support.fake_model.fields import unknown_fields
 from tests.support.fake_model.playing import Player
 from tests.support.fake_model.record import Log, Request, shown
 from tests.support.fake_model.script import Mode, Script, Turn, parse
@@ -50,13 +51,17 @@ class FakeModel:
         *,
         mode: Mode = "turns",
         strict: bool = False,
+        exact: bool = False,
         sides: bool = True,
         log: Path | str | None = None,
         port: int = 0,
     ) -> None:
-        """`sides`: requests without tools are side requests; turn it off to test an agent that has no tools."""
+        """`exact`: also a field that a provider does not know, or that is null, is answered with 400.
+        `sides`: requests without tools are side requests; turn it off to test an agent that has no tools.
+        """
         self._player = Player(script if isinstance(script, Script) else parse(script, mode))
-        self.strict = strict
+        self.strict = strict or exact
+        self.exact = exact
         self.sides = sides
         self.log = Log(Path(log) if log is not None else None)
         self.stopped = threading.Event()
@@ -113,13 +118,17 @@ class FakeModel:
             request, turn = Request(api=api, side=True, **reported), None
         elif self.sides and not offered(body):
             request, turn = Request(api=api, side=True, **reported), Turn(text=_neutral(body))
-        elif found := problems(api, body) if self.strict else []:
+        elif found := self._problems(api, body):
             request, turn = Request(api=api, problem=found[0], **reported), Turn(status=400)
         else:
             slot, turn = self._player.next(read(api, body), offered(body))
             request = Request(api=api, slot=slot, **reported)
         self.log.add(request)
         return request, turn
+
+    def _problems(self, api: str, body: dict[str, Any]) -> list[str]:
+        found = problems(api, body) if self.strict else []
+        return found + (unknown_fields(api, body) if self.exact else [])
 
 
 class _Server(ThreadingHTTPServer):

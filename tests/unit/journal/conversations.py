@@ -15,7 +15,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-FORMAT_NAMES = ("anthropic", "openai_chat", "openai_responses")
+FORMAT_NAMES = ("anthropic", "openai_chat", "openai_responses", "bedrock", "gemini")
+SHARED = {"anthropic": "content", "bedrock": "content", "gemini": "parts"}
+"""formats in which the results of a reply share a message, and the field that they are in"""
 MAX_CALLS = 8
 MAX_TURNS = 5
 
@@ -42,11 +44,13 @@ def random_conversation(rng: Random, name: str, max_turns: int = MAX_TURNS, max_
 
 
 def _opening(rng: Random, name: str) -> Messages:
-    system = [{"role": "system", "content": "be brief"}] if name != "anthropic" and rng.random() < 0.3 else []
+    system = [{"role": "system", "content": "be brief"}] if name not in SHARED and rng.random() < 0.3 else []
     return [*system, _prompt(rng, name)]
 
 
 def _prompt(rng: Random, name: str) -> dict[str, Any]:
+    if name in ("bedrock", "gemini"):
+        return {"role": "user", SHARED[name]: [{"text": "go on"}]}
     if rng.random() < 0.5:
         return {"role": "user", "content": "go on"}
     if name == "openai_responses":
@@ -110,16 +114,62 @@ def _openai_responses(rng: Random, ids: list[str]) -> Messages:
     return items + outputs
 
 
-_BUILDERS = {"anthropic": _anthropic, "openai_chat": _openai_chat, "openai_responses": _openai_responses}
+def _bedrock(rng: Random, ids: list[str]) -> Messages:
+    content: Messages = []
+    if rng.random() < 0.3:
+        content.append({"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}})
+    if not ids or rng.random() < 0.5:
+        content.append({"text": "let me see"})
+    content += [{"toolUse": {"toolUseId": call, "name": rng.choice(_TOOLS), "input": {"n": call}}} for call in ids]
+    reply = {"role": "assistant", "content": content}
+    results: Messages = []
+    for call in ids:
+        inner: Any = [{"json": {"a": 1}}] if rng.random() < 0.2 else [{"text": rng.choice(_WORDS)}]
+        status = {"status": "error"} if rng.random() < 0.2 else {}
+        results.append({"toolResult": {"toolUseId": call, "content": inner, **status}})
+    if ids and rng.random() < 0.2:
+        results.append({"text": "and hurry"})
+    return [reply, {"role": "user", "content": results}] if ids else [reply]
+
+
+def _gemini(rng: Random, ids: list[str]) -> Messages:
+    parts: Messages = []
+    if rng.random() < 0.3:
+        parts.append({"text": "hm", "thought": True})
+    if not ids or rng.random() < 0.5:
+        parts.append({"text": "let me see", "thoughtSignature": "c2ln"})
+    called = [(call, rng.choice(_TOOLS)) for call in ids]
+    parts += [{"functionCall": {"id": call, "name": tool, "args": {"n": call}}} for call, tool in called]
+    reply = {"role": "model", "parts": parts}
+    results: Messages = []
+    for call, tool in called:
+        told = {rng.choice(("output", "error", "temperature")): rng.choice(_WORDS)}
+        results.append({"functionResponse": {"id": call, "name": tool, "response": told}})
+    if ids and rng.random() < 0.2:
+        results.append({"text": "and hurry"})
+    return [reply, {"role": "user", "parts": results}] if ids else [reply]
+
+
+_BUILDERS = {
+    "anthropic": _anthropic,
+    "openai_chat": _openai_chat,
+    "openai_responses": _openai_responses,
+    "bedrock": _bedrock,
+    "gemini": _gemini,
+}
 
 
 # ---------------------------------------------------------------- results, found without the code under test
 
 
 def result_id(name: str, piece: Any) -> str | None:
-    """The call that this block (Anthropic) or message (the others) answers."""
+    """The call that this block (in SHARED formats) or message (in the others) answers."""
     if not isinstance(piece, dict):
         return None
+    if name == "bedrock":
+        return piece["toolResult"]["toolUseId"] if "toolResult" in piece else None
+    if name == "gemini":
+        return piece["functionResponse"]["id"] if "functionResponse" in piece else None
     if name == "anthropic":
         return piece.get("tool_use_id") if piece.get("type") == "tool_result" else None
     if name == "openai_chat":
@@ -138,6 +188,9 @@ def call_ids(name: str, messages: Messages) -> list[str]:
     if name == "anthropic":
         blocks = [b for m in messages if m["role"] == "assistant" for b in m["content"]]
         return [block["id"] for block in blocks if block["type"] == "tool_use"]
+    if name in ("bedrock", "gemini"):
+        key, field = ("toolUse", "toolUseId") if name == "bedrock" else ("functionCall", "id")
+        return [part[key][field] for message in messages for part in message.get(SHARED[name], ()) if key in part]
     if name == "openai_chat":
         return [call["id"] for message in messages for call in message.get("tool_calls", ())]
     kinds = ("function_call", "custom_tool_call")
@@ -145,14 +198,14 @@ def call_ids(name: str, messages: Messages) -> list[str]:
 
 
 def without_results(name: str, messages: Messages) -> list[Any]:
-    """All that is not a result: content blocks for Anthropic (whose results share messages), else messages."""
+    """All that is not a result: blocks where results share messages, else messages."""
     pieces = [piece for message in messages for piece in _pieces(name, message)]
     return [piece for piece in pieces if result_id(name, piece) is None]
 
 
 def _pieces(name: str, message: dict[str, Any]) -> list[Any]:
-    content = message.get("content")
-    return content if name == "anthropic" and isinstance(content, list) else [message]
+    content = message.get(SHARED[name]) if name in SHARED else None
+    return content if isinstance(content, list) else [message]
 
 
 # ---------------------------------------------------------------- damage
@@ -167,19 +220,23 @@ def remove_results(name: str, messages: Messages, ids: set[str]) -> Messages:
         if len(left) == len(pieces):
             kept.append(message)
         elif left:
-            kept.append({**message, "content": left})
+            kept.append({**message, SHARED[name]: left})
     return kept
 
 
 def as_message(name: str, piece: dict[str, Any]) -> dict[str, Any]:
     """A result as a message of its own."""
-    return {"role": "user", "content": [piece]} if name == "anthropic" else piece
+    return {"role": "user", SHARED[name]: [piece]} if name in SHARED else piece
 
 
 def foreign_result(name: str, call: str = "call_of_nobody") -> dict[str, Any]:
     """A result for a call that was never made."""
     if name == "anthropic":
         return {"type": "tool_result", "tool_use_id": call, "content": "?"}
+    if name == "bedrock":
+        return {"toolResult": {"toolUseId": call, "content": [{"text": "?"}]}}
+    if name == "gemini":
+        return {"functionResponse": {"id": call, "name": "f", "response": {"output": "?"}}}
     if name == "openai_chat":
         return {"role": "tool", "tool_call_id": call, "content": "?"}
     return {"type": "function_call_output", "call_id": call, "output": "?"}
@@ -251,7 +308,8 @@ def _add_foreign(rng: Random, name: str, messages: Messages) -> Messages:
 
 def _interrupt(rng: Random, name: str, messages: Messages) -> Messages:
     at = rng.randint(1, max(1, len(messages)))
-    return [*messages[:at], {"role": "user", "content": "wait"}, *messages[at:]]
+    word = {"role": "user", "parts": [{"text": "wait"}]} if name == "gemini" else {"role": "user", "content": "wait"}
+    return [*messages[:at], word, *messages[at:]]
 
 
 def _mix(rng: Random, name: str, messages: Messages) -> Messages:
@@ -260,10 +318,10 @@ def _mix(rng: Random, name: str, messages: Messages) -> Messages:
     if not carriers:
         return messages
     first = last = rng.choice(carriers)
-    if name == "anthropic":
-        content = list(messages[first]["content"])
+    if name in SHARED:
+        content = list(messages[first][SHARED[name]])
         rng.shuffle(content)
-        return [*messages[:first], {**messages[first], "content": content}, *messages[first + 1 :]]
+        return [*messages[:first], {**messages[first], SHARED[name]: content}, *messages[first + 1 :]]
     while last + 1 in carriers:
         last += 1
     stretch = messages[first : last + 1]
@@ -272,13 +330,13 @@ def _mix(rng: Random, name: str, messages: Messages) -> Messages:
 
 
 def _put(rng: Random, name: str, messages: Messages, piece: dict[str, Any]) -> Messages:
-    """Somewhere: as a message of its own, or (Anthropic) inside a user message that has blocks."""
+    """Somewhere: as a message of its own, or (in SHARED formats) inside a user message that has blocks."""
     at = rng.randint(0, len(messages))
-    if name == "anthropic" and at < len(messages) and rng.random() < 0.5:
-        target = messages[at]
-        if target["role"] == "user" and isinstance(target["content"], list):
-            content = [*target["content"], piece] if rng.random() < 0.5 else [piece, *target["content"]]
-            return [*messages[:at], {**target, "content": content}, *messages[at + 1 :]]
+    if name in SHARED and at < len(messages) and rng.random() < 0.5:
+        target, field = messages[at], SHARED[name]
+        if target["role"] == "user" and isinstance(target[field], list):
+            content = [*target[field], piece] if rng.random() < 0.5 else [piece, *target[field]]
+            return [*messages[:at], {**target, field: content}, *messages[at + 1 :]]
     return [*messages[:at], as_message(name, piece), *messages[at:]]
 
 
@@ -301,8 +359,9 @@ def damaged_conversations(name: str) -> st.SearchStrategy[Messages]:
 _SPRINKLED = {
     "fields": "role type content tool_calls tool_call_id function_call function custom id call_id name arguments"
     " input output tool_use_id is_error text source url data media_type image_url summary encrypted_content thinking"
-    " signature stop_reason status outcome exit_code stdout action operation refusal reasoning_content",
-    "values": "user assistant tool system developer function message text tool_use tool_result thinking image"
+    " signature stop_reason status outcome exit_code stdout action operation refusal reasoning_content parts toolUse"
+    " toolResult toolUseId json reasoningContent functionCall function_call functionResponse response args thought",
+    "values": "user assistant model tool system developer function message text tool_use tool_result thinking image"
     " redacted_thinking document server_tool_use web_search_tool_result function_call function_call_output"
     " custom_tool_call custom_tool_call_output local_shell_call local_shell_call_output shell_call shell_call_output"
     " apply_patch_call apply_patch_call_output reasoning input_text output_text input_image image_url computer_call",

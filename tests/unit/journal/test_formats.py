@@ -54,6 +54,9 @@ def test_no_format_claims_a_message_of_another(name: str, data: st.DataObject):
         ("Anthropic", "anthropic"),
         ("openai-responses", "openai_responses"),
         ("somebody", "openai_chat"),
+        ("bedrock-converse", "bedrock"),
+        ("google-genai", "gemini"),
+        ("gemini", "openai_chat"),
     ],
 )
 def test_the_provider_decides_only_where_no_message_tells(provider: str | None, name: str):
@@ -78,6 +81,10 @@ def test_the_provider_decides_only_where_no_message_tells(provider: str | None, 
         ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, "openai_responses"),
         ({"type": "message", "role": "user", "content": "x"}, "openai_responses"),
         ({"type": "web_search_call", "id": "ws_1"}, "openai_responses"),
+        ({"role": "user", "content": [{"text": "x"}]}, "bedrock"),
+        ({"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {}}}]}, "bedrock"),
+        ({"role": "user", "parts": [{"text": "x"}]}, "gemini"),
+        ({"parts": [{"function_call": {"name": "f"}}], "role": "model"}, "gemini"),
     ],
 )
 def test_one_telling_message_is_enough(message: dict[str, Any], name: str):
@@ -87,7 +94,7 @@ def test_one_telling_message_is_enough(message: dict[str, Any], name: str):
 def test_a_format_is_found_by_its_name_and_an_unknown_name_is_refused():
     assert [by_name(name).name for name in FORMAT_NAMES] == list(FORMAT_NAMES)
     with pytest.raises(LookupError, match="openai_chat"):
-        by_name("gemini")
+        by_name("morse")
 
 
 # ---------------------------------------------------------------- calls, answers, results
@@ -309,6 +316,52 @@ WRITTEN: dict[str, Messages] = {
         {"type": "function_call_output", "call_id": "b", "output": "[error] no funds"},
         {"role": "user", "content": "go on"},
     ],
+    "bedrock": [
+        {
+            "role": "user",
+            "content": [{"text": "look"}, {"image": {"format": "png", "source": {"bytes": "aGk="}}}],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}},
+                {"text": "so"},
+                {"toolUse": {"toolUseId": "a", "name": "Bash", "input": {"command": "ls"}}},
+                {"toolUse": {"toolUseId": "b", "name": "charge", "input": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "a", "content": [{"text": "x"}]}},
+                {"toolResult": {"toolUseId": "b", "content": [{"text": "no funds"}], "status": "error"}},
+                {"text": "go on"},
+            ],
+        },
+    ],
+    "gemini": [
+        {
+            "role": "user",
+            "parts": [{"text": "look"}, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}],
+        },
+        {
+            "role": "model",
+            "parts": [
+                {"text": "hm", "thought": True, "thoughtSignature": "sig"},
+                {"text": "so"},
+                {"functionCall": {"id": "a", "name": "Bash", "args": {"command": "ls"}}},
+                {"functionCall": {"id": "b", "name": "charge"}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"id": "a", "name": "Bash", "response": {"output": "x"}}},
+                {"functionResponse": {"id": "b", "name": "charge", "response": {"error": "no funds"}}},
+                {"text": "go on"},
+            ],
+        },
+    ],
 }
 SHELL: Messages = [
     {"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}},
@@ -450,6 +503,12 @@ def reply(name: str, sites: list[CallSite]) -> Messages:
     if name == "anthropic":
         blocks = [{"type": "tool_use", "id": site.id, "name": site.name, "input": {}} for site in sites]
         return [{"role": "assistant", "content": blocks}]
+    if name == "bedrock":
+        uses = [{"toolUse": {"toolUseId": site.id, "name": site.name, "input": {}}} for site in sites]
+        return [{"role": "assistant", "content": uses}]
+    if name == "gemini":
+        parts = [{"functionCall": {"id": site.id, "name": site.name, "args": {}}} for site in sites]
+        return [{"role": "model", "parts": parts}]
     if name == "openai_chat":
         calls = [{"id": site.id, "function": {"name": site.name, "arguments": "{}"}} for site in sites]
         return [{"role": "assistant", "content": None, "tool_calls": calls}]

@@ -16,6 +16,7 @@ from relight.values.call import OUTCOME_UNKNOWN
 from tests.support.normalise import normalise, open_calls
 from tests.unit.journal.conversations import (
     FORMAT_NAMES,
+    SHARED,
     Messages,
     as_message,
     call_ids,
@@ -97,7 +98,7 @@ def test_surviving_results_stay_and_lost_ones_are_unknown(name: str, data: st.Da
     lost = data.draw(st.sets(st.sampled_from(sorted(before)))) if before else set()
     for call, result in results_of(name, normalise(remove_results(name, messages, lost))):
         if call in lost:
-            assert OUTCOME_UNKNOWN in (result.get("content"), result.get("output"))
+            assert OUTCOME_UNKNOWN in json.dumps(result)
         else:
             assert result is before[call]
 
@@ -124,7 +125,7 @@ def test_given_results_fill_gaps_and_never_replace(name: str, data: st.DataObjec
     assert lint(history) == []
     for call, result in results_of(name, history):
         if call in lost:
-            assert f"late {call}" in (result.get("content"), result.get("output"))
+            assert f"late {call}" in json.dumps(result)
         else:
             assert result is before[call]
 
@@ -288,9 +289,8 @@ def test_lint_sees_a_history_that_does_not_open_with_the_user():
 
 @every_format
 def test_lint_sees_arguments_of_the_wrong_type(name: str):
-    wrong = json.loads(json.dumps(exchange(name, "a")).replace('"{}"', "{}" if name != "anthropic" else '"{}"'))
-    if name == "anthropic":
-        wrong[1]["content"][0]["input"] = "{}"
+    texts = ("{}", '"{}"') if name in SHARED else ('"{}"', "{}")
+    wrong = json.loads(json.dumps(exchange(name, "a")).replace(*texts))
     assert len(kinds_of_fault(wrong) & {"are no object", "are no text"}) == 1
 
 
@@ -358,6 +358,13 @@ def exchange(name: str, *ids: str) -> Messages:
         results = [foreign_result(name, call) for call in ids]
         return [prompt, {"role": "assistant", "content": calls}, {"role": "user", "content": results}]
     results = [foreign_result(name, call) for call in ids]
+    if name == "bedrock":
+        uses = [{"toolUse": {"toolUseId": call, "name": "f", "input": {}}} for call in ids]
+        return [prompt, {"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+    if name == "gemini":
+        parts = [{"functionCall": {"id": call, "name": "f", "args": {}}} for call in ids]
+        prompt = {"role": "user", "parts": [{"text": "go"}]}
+        return [prompt, {"role": "model", "parts": parts}, {"role": "user", "parts": results}]
     if name == "openai_chat":
         function = {"name": "f", "arguments": "{}"}
         calls = [{"id": call, "type": "function", "function": function} for call in ids]
@@ -368,8 +375,8 @@ def exchange(name: str, *ids: str) -> Messages:
 
 def swapped(name: str, messages: Messages) -> Messages:
     """The conversation with its last two results the other way round."""
-    if name == "anthropic":
+    if name in SHARED:
         *before, last = messages
-        return [*before, {**last, "content": last["content"][::-1]}]
+        return [*before, {**last, SHARED[name]: last[SHARED[name]][::-1]}]
     assert all(result_id(name, message) for message in messages[-2:])
     return [*messages[:-2], messages[-1], messages[-2]]

@@ -12,13 +12,6 @@ from tests.support.simulation import Simulation
 from tests.unit.sessions.test_loop import Scripted, asks
 
 
-class Message:
-    """As an SDK gives it."""
-
-    def model_dump(self) -> dict[str, Any]:
-        return {"role": "assistant", "content": "x"}
-
-
 def anthropic(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": list(blocks)}
 
@@ -29,19 +22,16 @@ FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 UNKNOWN: dict[str, Any] = {
     "none": None,
     "text": "done",
-    "object": Message(),
-    "blocks of an SDK": {"role": "assistant", "content": [Message()]},
+    "object": object(),
+    "a list of objects": {"role": "assistant", "content": [object()]},
+    "iterator": iter(["Hel", "lo"]),
     "empty dict": {},
     "empty list": [],
-    "gemini": {"role": "model", "parts": [{"text": "Hello"}]},
-    "gemini call": {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]},
-    "gemini response": {"candidates": [{"content": {"role": "model", "parts": []}}]},
-    "bedrock": {"role": "assistant", "content": [{"text": "hi"}]},
-    "bedrock call": {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "t", "input": {}}}]},
-    "bedrock response": {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "end_turn"},
-    "chat completion": {"id": "x", "choices": [{"message": {"role": "assistant", "content": "hi"}}]},
-    "choice": {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}},
+    "two choices": {"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}] * 2},
+    "no message": {"choices": [{"text": "hi", "finish_reason": "stop"}]},
+    "two candidates": {"candidates": [{"content": {"role": "model", "parts": [{"text": "hi"}]}}] * 2},
     "response": {"id": "x", "object": "response", "output": [], "status": "completed"},
+    "running response": {"id": "x", "object": "response", "output": [], "status": "in_progress"},
     "user": {"role": "user", "content": "hi"},
     "legacy call": {"role": "assistant", "content": None, "function_call": {"name": "t", "arguments": "{}"}},
     "odd tool call": {"role": "assistant", "tool_calls": [{"name": "t"}]},
@@ -71,12 +61,20 @@ def test_a_reply_that_is_no_message_is_refused_at_the_first_one_and_nothing_of_i
 
 
 ITEM = {"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"}
+BEDROCK_CALL = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "t", "input": {}}}]}
+GEMINI_CALL = {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]}
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(anthropic(USE), asks(2)), (asks(1), anthropic(USE)), (asks(1), [ITEM])],
-    ids=["chat in anthropic", "anthropic in chat", "responses in chat"],
+    [
+        (anthropic(USE), asks(2)),
+        (asks(1), anthropic(USE)),
+        (asks(1), [ITEM]),
+        (asks(1), BEDROCK_CALL),
+        (anthropic(USE), GEMINI_CALL),
+    ],
+    ids=["chat in anthropic", "anthropic in chat", "responses in chat", "bedrock in chat", "gemini in anthropic"],
 )
 def test_a_call_in_another_providers_form_is_refused_and_never_left_unrun_in_silence(
     world: Simulation, first: Any, second: Any
@@ -95,7 +93,6 @@ def test_a_call_in_another_providers_form_is_refused_and_never_left_unrun_in_sil
 def test_what_the_provider_ran_itself_and_what_it_adds_is_taken(world: Simulation) -> None:
     replies: list[Any] = [
         anthropic(SEARCH, FOUND, {"type": "a_new_kind_of_block"}, {"type": "text", "text": "done"}),
-        {"role": "assistant", "content": None, "refusal": "no", "annotations": []},
         [{"type": "web_search_call", "id": "w", "status": "completed"}, {"type": "brand_new_item"},
          {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}],
         {"role": "assistant", "content": []},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from relight.journal.conversation.reply_ends import EMPTY_REPLY
 from relight.journal.formats.format import Format
 from relight.values.view import Text
 
@@ -17,7 +18,7 @@ def last_reply_line(format: Format, messages: Sequence[dict[str, Any]]) -> str |
     Called on every commit, so it reads only the one field where all formats hold their text, and builds no view.
     """
     for message in reversed(messages):
-        content = message.get("content") or _inside(message).get("content")
+        content = message.get("content") or message.get("parts") or _inside(message).get("content")
         if not content or not format.is_assistant(message):
             continue
         blocks = content if isinstance(content, list) else [{"text": content}]
@@ -35,12 +36,12 @@ def _inside(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def reply_text(format: Format, messages: Sequence[dict[str, Any]]) -> str:
-    """All text of one reply."""
+    """All text of one reply; nothing if it was empty."""
     texts = [
         block.text
         for view in format.read(list(messages))
         if view.role == "assistant"
         for block in view.blocks
-        if isinstance(block, Text)
+        if isinstance(block, Text) and block.text != EMPTY_REPLY
     ]
     return "\n".join(texts)

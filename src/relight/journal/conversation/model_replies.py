@@ -6,47 +6,46 @@ once. What a provider adds besides calls (a new kind of block, another field) is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from relight.errors import InvalidMessage
+from relight.journal.conversation.provider_responses import (
+    WholeResponse,
+    plain,
+    refusal_in,
+    sendable,
+    whole_response,
+)
 from relight.journal.formats.anthropic import ANTHROPIC
+from relight.journal.formats.bedrock import BEDROCK
 from relight.journal.formats.format import Format, ProviderDict
+from relight.journal.formats.gemini import GEMINI
 from relight.journal.formats.openai_chat import OPENAI_CHAT
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
+from relight.journal.provider_errors import FailedReply
 
-CUT_OFF: Final = "not run: the reply that asks for it was cut off, so its arguments may be incomplete"
-MAX_PAUSES: Final = 20
-"""replies in a row in which a provider may pause its own turn"""
-_FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES)
+_FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, BEDROCK, GEMINI)
 _NAMES: Final = {
     "anthropic": "Anthropic Messages",
     "openai_chat": "OpenAI Chat Completions",
     "openai_responses": "OpenAI Responses",
+    "bedrock": "Bedrock Converse",
+    "gemini": "Gemini generateContent",
 }
 _RETURN: Final = {
-    "anthropic": (
-        'relight.Reply({"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in reply.content]}, '
-        "reply.usage, reply.stop_reason)"
-    ),
-    "openai_chat": (
-        "relight.Reply(reply.choices[0].message.model_dump(exclude_none=True), reply.usage, "
-        "reply.choices[0].finish_reason)"
-    ),
-    "openai_responses": (
-        "relight.Reply([item.model_dump(exclude_none=True) for item in reply.output], reply.usage, reply.status)"
-    ),
+    "anthropic": "what client.messages.create(...) returns",
+    "openai_chat": "what client.chat.completions.create(...) returns",
+    "openai_responses": "what client.responses.create(...) returns",
+    "bedrock": "what client.converse(...) returns",
+    "gemini": "what client.models.generate_content(...) returns",
 }
 _ANY: Final = (
-    "the provider's own message as a dict, its output items as a list of dicts, or relight.Reply(message, usage, "
-    "stop_reason); for example " + _RETURN["openai_chat"]
+    "what the provider's SDK returned (an object, its model_dump(), a stream), its message as a dict, its output items "
+    "as a list of dicts, or relight.Reply(message, usage, stop_reason)"
 )
-_CUT: Final = frozenset(
-    {"max_tokens", "length", "incomplete", "max_output_tokens", "content_filter", "model_context_window_exceeded"}
-)
-_PAUSED: Final = frozenset({"pause_turn"})
 _PROVIDER_RUN: Final = ("server_tool_use", "mcp_tool_use")
 _OURS: Final = ("tool_use", *_PROVIDER_RUN)
 _SHOWN: Final = 120
@@ -67,59 +66,56 @@ def parse_reply(returned: Any, *, known: Format | None, default: Format) -> Pars
 
     `known` is the format that the conversation has shown, `default` the one assumed until then.
     """
-    if isinstance(returned, Mapping) and not isinstance(returned, dict):
-        returned = dict(returned)
-    if isinstance(returned, dict):
-        if (unwrapped := _anthropic_whole(returned)) is not None:
-            _check([unwrapped.messages[0]], known, default)
-            return unwrapped
-        if (why := _whole_response(returned)) is not None:
-            raise _refused(why, known)
-        messages = [returned]
-    elif isinstance(returned, list | tuple):
-        messages = list(returned)
-    else:
-        raise _refused(_what(returned), known)
+    data = plain(returned)
+    whole = _whole(data, known) if isinstance(data, dict) else None
+    if whole is not None and whole.failure is not None:
+        raise FailedReply(whole.failure)
+    messages = whole.messages if whole is not None else data if isinstance(data, list) else [data]
     if not messages:
-        raise _refused("an empty list", known)
+        raise _refused("an empty list" if whole is None else "a response without output", known)
     for one in messages:
         if not isinstance(one, dict):
-            raise _refused(f"a list with {_what(one)} in it", known)
-    _check(messages, known, default)
-    return ParsedReply(messages=messages, stop="incomplete" if any(map(_is_incomplete, messages)) else None)
+            raise _refused(_what(one) if one is data else f"a list with {_what(one)} in it", known)
+    own = known or _told_by(messages, whole) or default
+    if not own.native:
+        messages = [sendable(one, own) for one in messages]
+        _check(messages, own, known)
+    if whole is None:
+        whole = WholeResponse(format=own, messages=messages)
+    stop = whole.stop
+    if any(map(refusal_in, messages)):
+        stop = "refusal"
+    elif stop is None and any(one.get("status") == "incomplete" for one in messages):
+        stop = "incomplete"
+    return ParsedReply(messages=messages, usage=whole.usage, stop=stop)
 
 
-def is_cut_off(stop: str | None) -> bool:
-    """Whether the reply ended before the model was done. It is then no result, and its calls may lack arguments."""
-    return stop in _CUT
+def _whole(data: ProviderDict, known: Format | None) -> WholeResponse | None:
+    try:
+        return whole_response(data)
+    except ValueError as error:
+        raise _refused(str(error), known) from None
 
 
-def is_paused(messages: Sequence[ProviderDict], stop: str | None) -> bool:
-    """Whether the provider wants the same conversation again, to continue with tools that it runs itself."""
-    if stop in _PAUSED:
-        return True
-    content = messages[-1].get("content") if messages else None
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    begun = [block.get("id") for block in blocks if block.get("type") in _PROVIDER_RUN]
-    ended = {block.get("tool_use_id") for block in blocks}
-    return any(one not in ended for one in begun)
+def _told_by(messages: list[ProviderDict], whole: WholeResponse | None) -> Format | None:
+    if whole is not None:
+        return whole.format
+    return next((one for one in _FORMATS if any(map(one.recognises, messages))), None)
 
 
 def unseen_call(message: ProviderDict, format: Format) -> str | None:
     """Name of a call in this message that the session's format does not recognise; None if there is none."""
-    if any(isinstance(part, dict) and {"functionCall", "function_call"} & part.keys() for part in _parts(message)):
-        return "a function call in Gemini's form"
-    blocks = [block for block in _content(message) if isinstance(block, dict)]
-    if any("toolUse" in block for block in blocks):
-        return "a toolUse of Bedrock's Converse"
     if isinstance(message.get("function_call"), dict):
         return "a function_call, the form that came before tool_calls"
     choices = message.get("choices")
     if isinstance(choices, list) and any(_asks(one.get("message")) for one in choices if isinstance(one, dict)):
         return "tool_calls inside a whole chat completion"
+    if format.native or format.calls(message):
+        return None
     for other in _FORMATS:
-        if other is not format and not format.native and other.calls(message) and not format.calls(message):
+        if other is not format and other.calls(message):
             return f"a call in the form of {_NAMES[other.name]}"
+    blocks = [block for block in _content(message) if isinstance(block, dict)]
     strange = [kind for block in blocks if _is_strange_use(kind := block.get("type"))]
     if strange:
         return f"a {strange[0]}, which is no kind of call that relight knows"
@@ -140,10 +136,7 @@ def refuse_unseen(messages: Sequence[ProviderDict], format: Format) -> None:
             return
 
 
-def _check(messages: list[ProviderDict], known: Format | None, default: Format) -> None:
-    own = known or next((one for one in _FORMATS if any(map(one.recognises, messages))), default)
-    if own.native:
-        return
+def _check(messages: list[ProviderDict], own: Format, known: Format | None) -> None:
     for message in messages:
         if (call := unseen_call(message, own)) is not None:
             raise _refused(call, known)
@@ -163,9 +156,13 @@ def _fault(message: ProviderDict, own: Format) -> str | None:
     role = message.get("role")
     if own is OPENAI_RESPONSES and role is None:
         return None if isinstance(message.get("type"), str) else _shape(message)
+    if own is GEMINI:
+        return None if role == "model" and own.recognises(message) else _shape(message)
     if role != "assistant":
         return None if own.answers(message) else _shape(message)
     content = message.get("content")
+    if own is BEDROCK and not isinstance(content, list):
+        return f"content that is {_what(content)}"
     if content is None:
         return "a message without content" if own is ANTHROPIC else _fault_of_calls(message)
     if not isinstance(content, str | list):
@@ -173,7 +170,7 @@ def _fault(message: ProviderDict, own: Format) -> str | None:
     for part in _content(message):
         if not isinstance(part, dict):
             return f"content with {_what(part)} in it"
-        if not isinstance(part.get("type"), str):
+        if own is not BEDROCK and not isinstance(part.get("type"), str):
             return f"content with a block without a type: {_keys(part)}"
     return _fault_of_calls(message)
 
@@ -200,44 +197,14 @@ def _unseen_item(item: ProviderDict) -> str | None:
     return f"a {kind}, which waits for an output of its own" if isinstance(item.get("call_id"), str) else None
 
 
-def _anthropic_whole(message: ProviderDict) -> ParsedReply | None:
-    """Anthropic's `Message` as the SDK dumps it; only role and content may be sent back."""
-    if message.get("type") != "message" or message.get("role") != "assistant" or "stop_reason" not in message:
-        return None
-    stop, usage = message["stop_reason"], message.get("usage")
-    return ParsedReply(
-        messages=[{"role": "assistant", "content": message.get("content")}],
-        usage=usage if isinstance(usage, dict) else None,
-        stop=stop if isinstance(stop, str) else None,
-    )
-
-
-def _whole_response(returned: ProviderDict) -> str | None:
-    if isinstance(returned.get("choices"), list):
-        return "a whole chat completion (`choices`), not the message in it"
-    if isinstance(returned.get("candidates"), list):
-        return "a whole response of Gemini (`candidates`)"
-    if isinstance(returned.get("output"), list):
-        return "a whole response of OpenAI (`output`), not the items in it"
-    if isinstance(returned.get("output"), dict) and "stopReason" in returned:
-        return "a whole response of Bedrock's Converse (`output`, `stopReason`)"
-    if isinstance(returned.get("message"), dict) and "finish_reason" in returned:
-        return "a choice of a chat completion, not the message in it"
-    return None
-
-
-def _is_incomplete(message: ProviderDict) -> bool:
-    return message.get("status") == "incomplete"
-
-
 def _refused(what: str, own: Format | None) -> InvalidMessage:
     """`own`: the format of the session, if it has shown one."""
     known = ", ".join(_NAMES.values())
     right = _RETURN.get(own.name if own is not None else "", _ANY)
-    form = f" of {_NAMES.get(own.name, own.name)}, as this session is in" if own is not None else f": {known}"
-    says = f"the model function returned {what}, which is no reply in a form that relight knows{form}; return {right}"
+    form = "a form that relight knows"
     if own is not None:
-        says = f"the model function returned {what}, which is no reply in the form{form}; return {right}"
+        form = f"the form of {_NAMES.get(own.name, own.name)}, as this session is in"
+    says = f"the model function returned {what}, which is no reply in {form}; return {right}"
     return InvalidMessage(what, says=says, hints=[f"known are {known}"])
 
 
@@ -256,11 +223,6 @@ def _what(value: Any) -> str:
         return "None"
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else f"a {kind.__name__}"
-
-
-def _parts(message: ProviderDict) -> Iterable[Any]:
-    parts = message.get("parts")
-    return parts if isinstance(parts, list) else ()
 
 
 def _content(message: ProviderDict) -> list[Any]:

@@ -12,7 +12,9 @@ from typing import Final
 
 from relight.journal import extensions
 from relight.journal.formats.anthropic import ANTHROPIC
+from relight.journal.formats.bedrock import BEDROCK
 from relight.journal.formats.format import Format, ProviderDict
+from relight.journal.formats.gemini import GEMINI
 from relight.journal.formats.openai_chat import OPENAI_CHAT
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 
@@ -21,13 +23,16 @@ _HINTS: Final[tuple[tuple[str, Format], ...]] = (
     ("claude", ANTHROPIC),
     ("responses", OPENAI_RESPONSES),
     ("codex", OPENAI_RESPONSES),
+    # Not every "bedrock" or "gemini" has a form of its own: both are also reached through Anthropic's and OpenAI's.
+    ("converse", BEDROCK),
+    ("genai", GEMINI),
 )
 
 
 @cache
 def formats() -> tuple[Format, ...]:
     """All formats: those of providers' APIs, and of native transcripts."""
-    return (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, *extensions.installed().formats())
+    return (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, BEDROCK, GEMINI, *extensions.installed().formats())
 
 
 def by_name(name: str) -> Format:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from relight.errors import UsageError
-from relight.journal.conversation.model_replies import CUT_OFF, is_cut_off
+from relight.journal.conversation.reply_ends import CUT_OFF, is_cut_off
 from relight.sessions.calls.effects import refuse_call, try_tool
 from relight.sessions.calls.tools import Tool
 from relight.sessions.coroutines import Outcomes, Program, Together

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from relight.errors import UsageError
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
-from relight.journal.conversation.model_replies import MAX_PAUSES, is_cut_off, is_paused
+from relight.journal.conversation.reply_ends import MAX_PAUSES, is_cut_off, is_paused, why_cut_off
 from relight.sessions.calls.effects import note_tools
 from relight.sessions.calls.open_calls import PARALLEL, check_parallel, run_open_calls
 from relight.sessions.calls.tools import Tool, Tools, toolbox
@@ -119,8 +119,7 @@ class Turns:
             if is_cut_off(stop):
                 if seq <= resumed_from:
                     return False  # opened again since: the user wants the model to continue
-                why = f"the last reply was cut off ({stop}): allow it more tokens, or give another prompt"
-                writer.end("halted", why)
+                writer.end("halted", why_cut_off(stop, reply_text(fold.format, last)))
             elif is_paused(last, stop):
                 if len(last) < MAX_PAUSES:
                     return False

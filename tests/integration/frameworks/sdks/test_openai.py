@@ -1,0 +1,118 @@
+"""OpenAI's own client, both APIs, against a server that refuses what the real one would."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import openai
+import pytest
+
+import relight
+from tests.integration.frameworks.sdks.conftest import SCHEMA, Clients, converse, ways
+from tests.support.fake_model import FakeModel
+
+Messages = list[dict[str, Any]]
+FUNCTION = {"name": "look", "description": "Look at a city.", "parameters": SCHEMA}
+CHAT: dict[str, Any] = {"model": "gpt-test", "tools": [{"type": "function", "function": FUNCTION}]}
+TOLD = {"stream_options": {"include_usage": True}}
+STRICT = {**SCHEMA, "required": ["city"], "additionalProperties": False}
+RESPONSES: dict[str, Any] = {
+    "model": "gpt-test",
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "tools": [{"type": "function", **FUNCTION, "parameters": STRICT, "strict": True}],
+}
+
+
+class _OpenAI(Clients):
+    _name = "OpenAI"
+
+    def __init__(self, url: str, is_async: bool) -> None:
+        super().__init__(openai, f"{url}/v1", "sk-fake", is_async)
+
+
+class ChatWays(_OpenAI):
+    """Model functions for Chat Completions."""
+
+    def create(self, messages: Messages) -> Any:
+        return self._client.chat.completions.create(**CHAT, messages=messages)
+
+    def dumped(self, messages: Messages) -> Any:
+        return self.create(messages).model_dump()
+
+    def message(self, messages: Messages) -> Any:
+        reply = self.create(messages)
+        return relight.Reply(reply.choices[0].message, reply.usage, reply.choices[0].finish_reason)
+
+    def dumped_message(self, messages: Messages) -> Any:
+        reply = self.create(messages)
+        return relight.Reply(reply.choices[0].message.model_dump(), reply.usage.model_dump())
+
+    def parsed(self, messages: Messages) -> Any:
+        tools = [{"type": "function", "function": {**FUNCTION, "parameters": STRICT, "strict": True}}]
+        return self._client.chat.completions.parse(model="gpt-test", tools=tools, messages=messages)
+
+    def raw_stream(self, messages: Messages) -> Any:
+        return self._client.chat.completions.create(**CHAT, **TOLD, messages=messages, stream=True)
+
+    def manager(self, messages: Messages) -> Any:
+        return self._client.chat.completions.stream(**CHAT, **TOLD, messages=messages)
+
+    def generator(self, messages: Messages) -> Iterator[Any]:
+        yield from self.raw_stream(messages)
+
+    async def async_create(self, messages: Messages) -> Any:
+        return await self._client.chat.completions.create(**CHAT, messages=messages)
+
+    async def async_raw_stream(self, messages: Messages) -> Any:
+        return await self._client.chat.completions.create(**CHAT, **TOLD, messages=messages, stream=True)
+
+    async def async_generator(self, messages: Messages) -> AsyncIterator[Any]:
+        async with self._client.chat.completions.stream(**CHAT, **TOLD, messages=messages) as stream:
+            async for event in stream:
+                yield event
+
+
+class ResponsesWays(_OpenAI):
+    """Model functions for the Responses API."""
+
+    def create(self, messages: Messages) -> Any:
+        return self._client.responses.create(**RESPONSES, input=messages)
+
+    def dumped(self, messages: Messages) -> Any:
+        return self.create(messages).model_dump()
+
+    def output(self, messages: Messages) -> Any:
+        reply = self.create(messages)
+        return relight.Reply(reply.output, reply.usage, reply.status)
+
+    def dumped_output(self, messages: Messages) -> Any:
+        reply = self.create(messages)
+        return relight.Reply([item.model_dump() for item in reply.output], reply.usage.model_dump())
+
+    def parsed(self, messages: Messages) -> Any:
+        return self._client.responses.parse(**RESPONSES, input=messages)
+
+    def raw_stream(self, messages: Messages) -> Any:
+        return self._client.responses.create(**RESPONSES, input=messages, stream=True)
+
+    def manager(self, messages: Messages) -> Any:
+        return self._client.responses.stream(**RESPONSES, input=messages)
+
+    async def async_create(self, messages: Messages) -> Any:
+        return await self._client.responses.create(**RESPONSES, input=messages)
+
+    async def async_manager(self, messages: Messages) -> Any:
+        return self._client.responses.stream(**RESPONSES, input=messages)
+
+    async def async_raw_stream(self, messages: Messages) -> Any:
+        return await self._client.responses.create(**RESPONSES, input=messages, stream=True)
+
+
+WAYS = [(kind, way) for kind in (ChatWays, ResponsesWays) for way in ways(kind)]
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
+def test_a_reply_is_handed_over_as_it_comes(kind: type[_OpenAI], way: str, server: FakeModel) -> None:
+    converse(kind, way, server)

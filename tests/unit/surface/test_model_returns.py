@@ -1,0 +1,370 @@
+"""A model function returns what its provider's SDK gave it: dict, items, object, whole response, stream, or `Reply`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+import relight
+from relight.aio import AsyncRelight
+from relight.errors import InvalidMessage
+from tests.support.simulation import Simulation
+
+TEXT = "Fine."
+USE = {"type": "tool_use", "id": "t1", "name": "t", "input": {"a": 1}}
+CALL = {"id": "t1", "type": "function", "function": {"name": "t", "arguments": '{"a": 1}'}}
+ITEM = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "t1",
+    "name": "t",
+    "arguments": '{"a": 1}',
+    "status": "completed",
+}
+SAID = {"type": "output_text", "text": TEXT, "annotations": [], "logprobs": []}
+TOOL_USE = {"toolUse": {"toolUseId": "t1", "name": "t", "input": {"a": 1}}}
+
+
+def claude(*content: Any, stop: str = "end_turn") -> dict[str, Any]:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 5, "output_tokens": 7}
+    told = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None}
+    return {**told, "content": list(content), "stop_reason": stop, "usage": usage}
+
+
+def completion(message: dict[str, Any], stop: str = "stop") -> dict[str, Any]:
+    details = {"cached_tokens": 80, "cache_write_tokens": 5}
+    usage = {"prompt_tokens": 95, "completion_tokens": 7, "total_tokens": 102, "prompt_tokens_details": details}
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": stop, "logprobs": None}
+    return {"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def response(*output: Any, **told: Any) -> dict[str, Any]:
+    details = {"cached_tokens": 80, "cache_write_tokens": 5}
+    usage = {"input_tokens": 95, "output_tokens": 7, "total_tokens": 102, "input_tokens_details": details}
+    return {"id": "r", "object": "response", "status": "completed", "output": list(output), "usage": usage, **told}
+
+
+def converse(*content: Any, stop: str = "end_turn") -> dict[str, Any]:
+    usage = {
+        "inputTokens": 10,
+        "outputTokens": 7,
+        "totalTokens": 17,
+        "cacheReadInputTokens": 80,
+        "cacheWriteInputTokens": 5,
+    }
+    return {"output": {"message": {"role": "assistant", "content": list(content)}}, "stopReason": stop, "usage": usage}
+
+
+def generated(*parts: Any, stop: str = "STOP") -> dict[str, Any]:
+    usage = {"promptTokenCount": 95, "cachedContentTokenCount": 85, "candidatesTokenCount": 4, "thoughtsTokenCount": 3}
+    candidate = {"content": {"role": "model", "parts": list(parts)}, "finishReason": stop, "index": 0}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m"}
+
+
+MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [SAID]}
+ASKS: dict[str, Any] = {
+    "anthropic": claude({"type": "text", "text": "", "citations": None}, {**USE, "caller": None}, stop="tool_use"),
+    "openai_chat": completion(
+        {"content": None, "refusal": None, "annotations": [], "tool_calls": [CALL]}, "tool_calls"
+    ),
+    "openai_responses": response({"type": "reasoning", "id": "rs_1", "summary": [], "status": None}, ITEM),
+    "bedrock": converse({"text": "I look."}, TOOL_USE, stop="tool_use"),
+    "gemini": generated({"functionCall": {"name": "t", "args": {"a": 1}}, "thoughtSignature": "c2ln"}),
+}
+ENDS: dict[str, Any] = {
+    "anthropic": claude({"type": "text", "text": TEXT}),
+    "openai_chat": completion({"content": TEXT}),
+    "openai_responses": response(MESSAGE),
+    "bedrock": converse({"text": TEXT}),
+    "gemini": generated({"text": TEXT}),
+}
+KEPT: dict[str, Any] = {
+    "anthropic": [{"role": "assistant", "content": [USE]}],
+    "openai_chat": [{"role": "assistant", "content": None, "tool_calls": [CALL]}],
+    "openai_responses": [{"type": "reasoning", "id": "rs_1", "summary": []}, ITEM],
+    "bedrock": [{"role": "assistant", "content": [{"text": "I look."}, TOOL_USE]}],
+    "gemini": [
+        {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {"a": 1}}, "thoughtSignature": "c2ln"}]}
+    ],
+}
+PROVIDERS = {"bedrock": "bedrock-converse", "gemini": "google-genai"}
+THOUGHT = {"type": "thinking", "thinking": "", "signature": ""}
+NAMED = {"index": 0, **CALL, "function": {"name": "t", "arguments": ""}}
+GEMINI_CALL = {"functionCall": {"name": "t", "args": {"a": 1}}}
+every_provider = pytest.mark.parametrize("name", ASKS)
+
+
+@pytest.fixture
+def world() -> Simulation:
+    """A store with nothing in it, and a machine on which nothing runs."""
+    return Simulation()
+
+
+class Model:
+    """Returns these one after another; an exception is raised."""
+
+    def __init__(self, *replies: Any) -> None:
+        self.replies = list(replies)
+
+    def __call__(self, messages: list[dict[str, Any]]) -> Any:
+        reply = self.replies.pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
+
+
+class Dumped:
+    """As pydantic objects are dumped."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def model_dump(self, **_: Any) -> Any:
+        return self.data
+
+
+def run(s: Any, model: Any, **options: Any) -> Any:
+    return s.run(model, tools={"t": lambda a: f"got {a}"}, prompt="go", **options)
+
+
+@every_provider
+@pytest.mark.parametrize("form", [dict, Dumped])
+def test_a_whole_response_is_taken_apart_and_what_is_sent_back_is_a_message_alone(name: str, form: Any) -> None:
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        assert run(s, Model(form(ASKS[name]), form(ENDS[name]))) == TEXT
+        (call,) = s.calls()
+        assert (call.arguments, call.result, call.success) == ({"a": 1}, "got 1", True)
+        assert s.messages[1 : 1 + len(KEPT[name])] == KEPT[name]
+        usage = s.usage
+    cached = 85 if name == "gemini" else 80
+    written = 0 if name == "gemini" else 5
+    assert (usage.input_tokens, usage.cache_read_tokens) == (20, 2 * cached)
+    assert (usage.cache_write_tokens, usage.output_tokens) == (2 * written, 14)
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+BEGUN = {"type": "message_start", "message": {**claude(), "usage": {"input_tokens": 10, "output_tokens": 1}}}
+CHUNKS: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [
+        BEGUN,
+        {"type": "ping"},
+        {"type": "content_block_start", "index": 0, "content_block": THOUGHT},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
+        {"type": "content_block_start", "index": 1, "content_block": {**USE, "input": {}}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"a"'}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": ": 1}"}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    ],
+    "openai_chat": [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {"tool_calls": [NAMED]}}]},
+        {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": '{"a": 1}'}}]}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 7}},
+    ],
+    "openai_responses": [
+        {"type": "response.created", "response": {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.done", "output_index": 0, "item": ITEM},
+        {"type": "response.completed", "response": {**response(), "usage": {"input_tokens": 10, "output_tokens": 7}}},
+    ],
+    "bedrock": [
+        {"messageStart": {"role": "assistant"}},
+        {"contentBlockDelta": {"delta": {"text": "I "}, "contentBlockIndex": 0}},
+        {"contentBlockDelta": {"delta": {"text": "look."}, "contentBlockIndex": 0}},
+        {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "t1", "name": "t"}}, "contentBlockIndex": 1}},
+        {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"a": 1}'}}, "contentBlockIndex": 1}},
+        {"messageStop": {"stopReason": "tool_use"}},
+        {"metadata": {"usage": {"inputTokens": 10, "outputTokens": 7, "totalTokens": 17}}},
+    ],
+    "gemini": [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "I "}]}}]},
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "look."}]}}]},
+        {
+            "candidates": [{"content": {"parts": [GEMINI_CALL]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 7},
+        },
+    ],
+}  # fmt: skip
+
+
+@every_provider
+@pytest.mark.parametrize("form", [dict, Dumped])
+def test_a_stream_is_read_to_its_end_and_is_one_reply(name: str, form: Any) -> None:
+    stream: Any = iter([form(event) for event in CHUNKS[name]])
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        assert run(s, Model({"stream": stream} if name == "bedrock" else stream, ENDS[name])) == TEXT
+        (call,) = s.calls()
+        assert (call.arguments, call.result) == ({"a": 1}, "got 1")
+        assert (s.usage.input_tokens, s.usage.output_tokens) == (20, 14)
+        texts = [part.get("text") for part in s.messages[1].get("content") or s.messages[1].get("parts") or ()]
+        assert texts[:1] == ["I look."] or name not in PROVIDERS
+
+
+@every_provider
+def test_a_stream_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_kept(name: str) -> None:
+    for end in range(1, len(CHUNKS[name])):
+        half = CHUNKS[name][:end]
+        if any("finish_reason': 'tool" in str(one) or "messageStop" in one for one in half):
+            continue  # whole, without its usage
+        with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+            assert run(s, Model(iter(half), ENDS[name])) == TEXT
+            assert (len(s.messages), s.calls()) == (2, [])
+
+
+def test_an_error_inside_a_stream_is_retried_if_it_passes_and_raised_if_it_does_not(world: Simulation) -> None:
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    invalid = {"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}
+    failed = response(status="failed", error={"code": "server_error", "message": "sorry"})
+    ended = [{"type": "response.failed", "response": failed}]
+    throttled = [{"messageStart": {}}, {"throttlingException": {"message": "slow down"}}]
+    streams: list[list[Any]] = [[BEGUN, overloaded], ended, throttled]
+    for number, events in enumerate(streams):
+        with world.start().session(f"passes{number}") as s:
+            assert run(s, Model(iter(events), {"role": "assistant", "content": TEXT})) == TEXT
+    with pytest.raises(InvalidMessage, match=r"invalid_request_error.*too long"), world.start().session("b") as s:
+        run(s, Model(iter([BEGUN, invalid])))
+
+
+def test_an_async_stream_is_read_on_the_callers_loop_and_refused_without_one(world: Simulation) -> None:
+    async def events() -> AsyncIterator[Any]:
+        for event in CHUNKS["anthropic"]:
+            await asyncio.sleep(0)
+            yield event
+
+    model = Model(events(), ENDS["anthropic"])
+
+    async def main() -> Any:
+        async with await AsyncRelight(world.start()).session("a") as s:
+            return await s.run(model, tools={"t": lambda a: "r"}, prompt="go")
+
+    assert asyncio.run(main()) == TEXT
+    with pytest.raises(InvalidMessage, match=r"relight\.aio"), world.start().session("b") as s:
+        run(s, Model(events()))
+
+
+def test_a_model_that_yields_its_events_is_a_stream(world: Simulation) -> None:
+    shown: list[str] = []
+
+    def model(messages: list[dict[str, Any]]) -> Iterator[Any]:
+        for event in CHUNKS["anthropic"] if len(messages) == 1 else [BEGUN, *_said(TEXT)]:
+            shown.append(event["type"])
+            yield event
+
+    with world.start().session("a") as s:
+        assert run(s, model) == TEXT
+    assert shown.count("message_stop") == 2
+
+
+def _said(text: str) -> list[dict[str, Any]]:
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    ]
+
+
+# -- ends -------------------------------------------------------------------------------------------------------------
+
+NO = "I cannot help with that."
+REFUSALS: dict[str, Any] = {
+    "anthropic": claude({"type": "text", "text": NO}, stop="refusal"),
+    "anthropic, explained": {**claude(stop="refusal"), "stop_details": {"type": "refusal", "explanation": NO}},
+    "openai_chat": completion({"content": None, "refusal": NO}),
+    "openai_chat, filtered": completion({"content": NO}, "content_filter"),
+    "openai_responses": response({**MESSAGE, "content": [{"type": "refusal", "refusal": NO}]}),
+    "bedrock": converse({"text": NO}, stop="guardrail_intervened"),
+    "gemini": generated({"text": NO}, stop="SAFETY"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_a_refusal_halts_with_what_the_model_said(world: Simulation, kind: str) -> None:
+    with world.start().session("a") as s:
+        assert run(s, Model(REFUSALS[kind])) is None
+        assert s.status == "halted"
+    reason = world.start().sessions.get("a").reason or ""
+    assert "refused" in reason
+    assert NO in reason
+
+
+def test_a_blocked_prompt_of_gemini_is_a_refusal(world: Simulation) -> None:
+    with world.start().session("a") as s:
+        assert run(s, Model({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "candidates": []})) is None
+    assert "PROHIBITED_CONTENT" in (world.start().sessions.get("a").reason or "")
+
+
+CUT: dict[str, Any] = {
+    "anthropic": claude({**USE, "input": {}}, stop="max_tokens"),
+    "anthropic, full": claude({"type": "text", "text": "half"}, stop="model_context_window_exceeded"),
+    "openai_chat": completion({"content": "half"}, "length"),
+    "openai_responses": response(MESSAGE, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+    "bedrock": converse({"text": "half"}, stop="max_tokens"),
+    "gemini": generated({"text": "half"}, stop="MAX_TOKENS"),
+    "gemini, broken": generated(stop="MALFORMED_FUNCTION_CALL"),
+}
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_a_truncated_reply_is_not_a_finished_one_and_its_calls_are_not_run(world: Simulation, kind: str) -> None:
+    with world.start().session("a") as s:
+        assert run(s, Model(CUT[kind], CUT[kind]), max_turns=1) is None
+        assert s.status == "halted"
+        assert all(not call.success for call in s.calls())
+
+
+def test_a_paused_turn_goes_on_and_sends_back_what_it_had(world: Simulation) -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
+    with world.start().session("a") as s:
+        assert run(s, Model(claude(search, stop="pause_turn"), ENDS["anthropic"])) == TEXT
+        assert s.messages[1] == {"role": "assistant", "content": [search]}
+
+
+@every_provider
+def test_an_empty_reply_completes_and_leaves_a_conversation_that_the_provider_accepts(name: str) -> None:
+    empty: dict[str, Any] = {
+        "anthropic": claude(),
+        "openai_chat": completion({"content": None}),
+        "openai_responses": response({**MESSAGE, "content": []}),
+        "bedrock": converse(),
+        "gemini": generated(),
+    }
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        assert run(s, Model(empty[name])) is None
+        assert s.status == "completed"
+        content = s.messages[1].get("content", s.messages[1].get("parts"))
+        assert content or name.startswith("openai")
+        assert content is not None
+
+
+# -- what is none -----------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_usage_is_refused_by_name(world: Simulation) -> None:
+    for wrong, told in (({"bogus": 5}, "bogus"), ({"input_tokens": 5, "cost": "0.3"}, "cost")):
+        with pytest.raises(relight.errors.UsageError, match=told), world.start().session(told) as s:
+            run(s, Model(relight.Reply({"role": "assistant", "content": TEXT}, wrong)))
+
+
+def test_gemini_calls_without_ids_are_answered_by_name_and_position(world: Simulation) -> None:
+    parts = [{"functionCall": {"name": name, "args": {"a": number}}} for number, name in enumerate("ttut")]
+    with world.start().session("a", provider="google-genai") as s:
+        tools = {"t": lambda a: f"t{a}", "u": lambda a: f"u{a}"}
+        model = Model(generated(*parts), ENDS["gemini"])
+        assert s.run(model, tools=tools, prompt="go") == TEXT
+        assert s.messages[0] == {"role": "user", "parts": [{"text": "go"}]}
+        told = [part["functionResponse"] for part in s.messages[2]["parts"]]
+    assert [(one["name"], one["response"]["output"]) for one in told] == [
+        ("t", "t0"),
+        ("t", "t1"),
+        ("u", "u2"),
+        ("t", "t3"),
+    ]
+    assert all("id" not in one for one in told)
