@@ -14,12 +14,14 @@ from relight.values.policy import Policy, Retention
 if TYPE_CHECKING:
     from relight.files import drill as drilling
     from relight.history import queries
+    from relight.history import search as searching
     from relight.operations import operator, remove
     from relight.operations import retention as retaining
 else:
     drilling, queries, operator = map(
         LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
     )
+    searching = LazyModule("relight.history.search")
     remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
 
 
@@ -67,6 +69,11 @@ class Admin(Noun):
     def drill(self, ref: str, directory: str | os.PathLike[str], *, most_bytes: int) -> drilling.Drilled | None:
         """Restore a checkpoint below an empty directory and compare it; None if it is larger than the bound."""
         return drilling.drill(self._context, self._found(ref), Path(directory), most_bytes=most_bytes)
+
+    def index(self, *, seconds: float | None = None, progress: searching.Progress | None = None) -> int:
+        """Add steps to the index of words that a search uses, for so many seconds or until all are in it; how many are
+        left."""
+        return searching.catch_up(self._context.store, seconds=seconds, progress=progress)
 
     def probe_files(self) -> None:
         """Write, read and delete a test object at a remote location of captured files; an error says what to do."""

@@ -21,6 +21,7 @@ from relight.values.tombstone import Tombstone
 
 if TYPE_CHECKING:
     from relight.history import attention, queries
+    from relight.history import search as searching
     from relight.operations import operator, retention
     from relight.operations import remove as removing
     from relight.sessions import shared as sharing
@@ -28,6 +29,7 @@ else:
     attention, queries, operator = map(
         LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.operator")
     )
+    searching = LazyModule("relight.history.search")
     removing, retention, sharing = map(
         LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.sessions.shared")
     )
@@ -80,6 +82,32 @@ class Sessions(Noun):
                 return
             shown += 1
             yield info
+
+    def search(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        since_us: int | None = None,
+        most: int = 20,
+        before: int | None = None,
+        seconds: float = 2.0,
+        progress: searching.Progress | None = None,
+    ) -> searching.SearchResult:
+        """Find words, "phrases" and beginnings* in what any session said, newest first; `session`: in one alone.
+
+        Steps that are not in the index yet are added first, for so many `seconds`; what is not searched then is told.
+        `before` continues a search from its `next`."""
+        return searching.search(
+            self._context,
+            text,
+            session=session,
+            since_us=since_us,
+            most=most,
+            before=before,
+            seconds=seconds,
+            progress=progress,
+        )
 
     def needing(self, *, most: int = 200, every_halted: bool = False) -> attention.Needing:
         """How many sessions need attention, exactly and by kind, with the most urgent of them: all that wait, or run

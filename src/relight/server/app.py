@@ -25,6 +25,7 @@ from relight.server.api import (
     login,
     operations,
     runs,
+    search,
     session_reading,
     session_writing,
     sessions,
@@ -83,7 +84,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, operations, several, statistics, token):
+    for noun in (actions, operations, search, several, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relight.journal.search import searchable
+from relight.journal.search.names import searchable
 from relight.ports.store import Query, Record
 
 

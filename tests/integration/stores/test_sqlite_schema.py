@@ -169,9 +169,7 @@ def conditions() -> list[str]:
 
 def test_every_statement_is_explained_and_used() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in HERE.rglob("*.py"))
-    parts = set(
-        re.findall(r"\{(\w+)\}", "".join((HERE / "sql").joinpath(f).read_text() for f in ("sessions.sql", "store.sql")))
-    )
+    parts = set(re.findall(r"\{(\w+)\}", "".join(path.read_text() for path in (HERE / "sql").glob("*.sql"))))
     assert [name for name in SQL if f'"{name}"' not in sources and name not in parts] == []
     names = re.findall(r'SQL\["(\w+)"\]', sources)
     assert [name for name in names if name not in SQL] == []

@@ -36,6 +36,7 @@ READING = [
     ["show", "fix-login", "--verbose"],
     ["show", "fix-login@tests-red"],
     ["show", "fix-login", "--short"],
+    ["search", "lock", "test"],
     ["checkpoints", "fix-login"],
     ["tail", "fix-login"],
     ["tail", "fix-login", "--after", "0"],

@@ -148,6 +148,9 @@ def test_everything_one_can_look_at_is_there(harness: ServerHarness, client: Tes
     assert old["forks"] and [one["name"] for one in old["effects_since"]] == ["send_mail"]
     hits = client.get(f"{base}/search", params={"q": "LOCK test", "limit": 1}).json()
     assert hits["count"] == 1 and "expects the old path" in hits["items"][0]["text"]
+    found = client.get("/api/search", params={"q": '"the old path"', "limit": 1}).json()
+    assert found["complete"] and [one["ref"] for one in found["items"]] == [f"fix-login@{hits['items'][0]['seq']}"]
+    assert client.get("/api/search", params={"q": "* ("}).status_code == 400
     assert client.get(f"{base}/files").json() == {"files": None}
     assert client.get(f"{base}/operations").json()["items"] == []
     head = client.get("/api/checkpoints/fix-login").json()

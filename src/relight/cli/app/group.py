@@ -31,6 +31,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "list": "inspect.list:list_sessions",
         "show": "inspect.show",
         "tail": "inspect.tail",
+        "search": "inspect.search",
         "checkpoints": "inspect.checkpoints",
         "can-resume": "running.can_resume",
         "diff": "inspect.diff",

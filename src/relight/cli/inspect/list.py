@@ -131,7 +131,7 @@ def _filters(
     return Filters(
         status=status,
         labels=label_pairs(labels),
-        since_us=_since_us(since, cli.now()),
+        since_us=since_us(since, cli.now()),
         here=os.getcwd() if here else None,
         **plain,
     )
@@ -148,7 +148,8 @@ def label_pairs(labels: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def _since_us(since: str | None, now: datetime) -> int | None:
+def since_us(since: str | None, now: datetime) -> int | None:
+    """The time that is so long ago, in microseconds since 1970; UsageError for what is not an age."""
     if since is None:
         return None
     found = re.fullmatch(r"(\d{1,6})([smhdw])", since)

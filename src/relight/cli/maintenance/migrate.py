@@ -1,6 +1,7 @@
-"""`relight migrate`: create or update the schema of store and engine.
+"""`relight migrate`: create or update the schema of store and engine, and bring the index of words up to date.
 
-Opening a store for writing does the same; the verb is for deployments that migrate before anything starts.
+Opening a store for writing does the former, and a search the latter; the verb is for deployments that do it before
+anything starts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 @json_flag
 @pass_context
 def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
-    """Create or update the schema of store and engine. Safe to repeat and to run concurrently; no data is lost."""
+    """Create or update the schema, and the index of words. Safe to repeat, to interrupt and to run concurrently; no data
+    is lost."""
     from relight import wiring
 
     before = wiring.schema_statuses(cli.store)
@@ -32,6 +34,9 @@ def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
         wiring.migrate(cli.store)
         after = wiring.schema_statuses(cli.store)
     console = cli.console
+    if before and not dry_run:
+        with cli.opened() as rl:
+            rl.admin.index(progress=lambda left: console.status(f"{left:,} steps left to index"))
     if as_json:
         console.document(
             [

@@ -121,7 +121,7 @@ def list_sessions(
         key=key,
         labels=_pairs(label or []),
         search=search or None,
-        since_us=round((since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp() * 1e6) if since else None,
+        since_us=microseconds(since),
         before=before,
         limit=limit + 1,
     )
@@ -134,6 +134,11 @@ def list_sessions(
             counts=served.rl.sessions.counts(),
         ),
     )
+
+
+def microseconds(time: datetime | None) -> int | None:
+    """A time in microseconds since 1970; one without a zone is UTC."""
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) if time else None
 
 
 def cursor_of(info: SessionInfo) -> str:

@@ -21,6 +21,7 @@ from relight.files.diff import FileDiff
 from relight.history.documents import NOT_IN_CALL, NOT_IN_SESSION
 from relight.history.events import Event
 from relight.history.queries import Branch, Hit, LeaseInfo
+from relight.history.search import SearchHit
 from relight.operations.remove import Forgotten, Removed
 from relight.server.jobs.upkeep import Drill, Growth, Verified
 from relight.supervision.adopt import Adoptable
@@ -142,6 +143,13 @@ SessionsPage = page_of(
 )
 HitsPage = page_of(
     schema_of(Hit), "HitsPage", "Hits of a search; `count` is the number of all hits, not of this page.", count=int
+)
+FoundPage = page_of(
+    schema_of(SearchHit, name="FoundDocument", ref=(str, "the reference that other routes take")),
+    "FoundPage",
+    "What a search over all sessions found, newest first; `note` says what was not searched, if not `complete`.",
+    complete=bool,
+    note=str,
 )
 AttentionPage = document(
     "AttentionPage",

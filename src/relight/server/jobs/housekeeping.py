@@ -1,4 +1,5 @@
-"""Housekeeping rounds: reap children, send callbacks, sweep by the retention policy, audit removals, prune own state.
+"""Housekeeping rounds: reap children, send callbacks, sweep by the retention policy, audit removals, prune own state,
+index what was committed.
 
 One thread, one round every half second. A failure is logged and tried again in the next round.
 """
@@ -20,6 +21,9 @@ _NOTED: Final = "removals_noted"
 _REMOVAL_ROUNDS: Final = 10
 _SWEEP_ROUNDS: Final = 120
 _PRUNE_ROUNDS: Final = 600
+_INDEX_ROUNDS: Final = 10
+_INDEX_SECONDS: Final = 0.25
+"""of every five seconds: a search finds a small rest, and commits seldom wait"""
 
 
 class Housekeeping:
@@ -47,6 +51,7 @@ class Housekeeping:
             tasks += [self._sweep] if number % _SWEEP_ROUNDS == 0 else []
             tasks += [self._audit_new_removals] if number % _REMOVAL_ROUNDS == 0 else []
             tasks += [self._service.actions.prune] if number % _PRUNE_ROUNDS == 0 else []
+            tasks += [self._index] if number % _INDEX_ROUNDS == 1 else []
             for task in tasks:
                 try:
                     task()
@@ -59,6 +64,9 @@ class Housekeeping:
     def _call_back(self) -> None:
         self._service.callbacks.scan()
         self._service.callbacks.deliver()
+
+    def _index(self) -> None:
+        self._service.rl.admin.index(seconds=_INDEX_SECONDS)
 
     def _sweep(self) -> None:
         """Sweep if the store's policy says that it is due; once a day among all processes of the store."""

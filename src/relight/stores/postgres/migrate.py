@@ -22,13 +22,16 @@ TABLES: Final = (
     "blobs",
     "checkpoint_labels",
     "heads",
+    "indexed",
     "kept",
+    "search_words",
     "segments",
     "session_labels",
     "sessions",
     "snapshots",
     "steps",
     "store",
+    "unindexed",
     "waiting",
 )
 

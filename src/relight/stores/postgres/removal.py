@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from relight.errors import Conflict, Corrupt
 from relight.stores.damaged_rows import unsealed_head
+from relight.stores.postgres import search
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import CHILD_OF, from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
@@ -30,7 +31,9 @@ def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -
         raise Conflict(f"{from_bytes(parent)}: the fork {from_bytes(fork)} needs it")
     for child, parent in cursor.execute(SQL["find_children"], (CHILD_OF, going, going)).fetchall():
         raise Conflict(f"{from_bytes(parent)}: the child {from_bytes(child)} needs it")
-    cursor.execute(SQL["delete_sessions"], {"sids": [sid for sid, id_ in rows if id_ in set(going)]})
+    sids = [sid for sid, id_ in rows if id_ in set(going)]
+    search.remove_sessions(cursor, sids)
+    cursor.execute(SQL["delete_sessions"], {"sids": sids})
 
 
 def _check_epoch(session: str, record: bytes | None, epoch: int) -> None:

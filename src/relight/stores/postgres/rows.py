@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, get_args
 from relight.errors import Corrupt
 from relight.journal.chain import seal
 from relight.journal.codec import Undecodable, decode_open, encoded
-from relight.journal.search import searchable
+from relight.journal.search.names import searchable
 from relight.ports.store import CheckpointRow, Record
 from relight.stores.damaged_rows import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect

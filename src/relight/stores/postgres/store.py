@@ -8,6 +8,7 @@ of machines may use one database.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,9 @@ from relight.journal.queues.order import QueueRow
 from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
 from relight.ports.schema import SchemaStatus
+from relight.ports.search import StoredText, Words
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.postgres import health, listing, migrate, queues, reading, removal, sessions, snapshots
+from relight.stores.postgres import health, listing, migrate, queues, reading, removal, search, sessions, snapshots
 from relight.stores.postgres.commits import Journal
 from relight.stores.postgres.connections import Connections
 from relight.stores.postgres.rows import listed_record
@@ -35,6 +37,10 @@ from relight.values.step import Committed, Draft, Step
 from relight.values.store import StoreInfo
 
 KNOWN: Final = ("postgresql://user@host:5432/database",)
+
+
+class _Changed(Exception):
+    """Rolls back a transaction whose steps are not those that were read."""
 
 
 class PostgresStore:
@@ -105,6 +111,7 @@ class PostgresStore:
             on_server=True,
             schema_version=opened.version,
             read_only=opened.state.read_only,
+            indexed=True,
         )
         self.blobs = blobs or (local / f"pg-{opened.id[:8]}.blobs" if local is not None else None)
         self._time.begin(opened.id)
@@ -235,6 +242,35 @@ class PostgresStore:
     def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
         with self._connections.reading(session) as cursor:
             return reading.find_label(cursor, session, label, upto)
+
+    # -- the index of words -----------------------------------------------------------------------------------
+
+    def count_unindexed(self) -> int:
+        with self._connections.reading() as cursor:
+            return search.count_unindexed(cursor)
+
+    def list_unindexed(self, limit: int, *, newest: bool = False) -> list[StoredText]:
+        with self._connections.reading() as cursor:
+            return search.list_unindexed(cursor, limit, newest=newest)
+
+    def index_steps(self, steps: Sequence[Words]) -> bool:
+        with suppress(_Changed), self._connections.transaction() as cursor:
+            if not search.index_steps(cursor, steps):
+                raise _Changed
+            return True
+        return False
+
+    def newest_block(self) -> int:
+        with self._connections.reading() as cursor:
+            return search.newest_block(cursor)
+
+    def find_words(self, first: str, last: str, blocks: range) -> list[tuple[int, bytes]]:
+        with self._connections.reading() as cursor:
+            return search.find_words(cursor, first, last, blocks)
+
+    def read_places(self, places: Sequence[int]) -> list[StoredText]:
+        with self._connections.reading() as cursor:
+            return search.read_places(cursor, places)
 
     # -- the rest ---------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ import apsw
 
 from relight.errors import Conflict, StoreUnavailable
 from relight.ports.clock import Clock
-from relight.stores.sqlite import migrate
+from relight.stores.sqlite import migrate, search
 from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.rows import CHILD_OF, id_range, read_text, to_text
@@ -63,8 +63,10 @@ def remove_rows(cursor: apsw.Cursor, sessions: Sequence[str]) -> list[int]:
                 raise Conflict(f"{session}: the {what} {id_} needs it")
     rows = [cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone() for session in going]
     sids = [int(row[0]) for row in rows if row is not None]
+    search.remove_sessions(cursor, sids)
     for sid in sids:
         _remove(cursor, sid)
+    cursor.execute(SQL["clamp_search_progress"])
     return sids
 
 

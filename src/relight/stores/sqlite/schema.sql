@@ -29,6 +29,17 @@ CREATE TABLE kept (
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE search_progress (
+    upto INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE search_words (
+    block INTEGER NOT NULL,
+    word  TEXT    NOT NULL,
+    steps BLOB    NOT NULL,
+    PRIMARY KEY (block, word)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE segments (
     pool TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -120,6 +131,8 @@ CREATE TABLE steps (
     key           BLOB    NOT NULL,
     digest        BLOB    NOT NULL
 ) STRICT;
+
+CREATE INDEX steps_body ON steps (body);
 
 CREATE TABLE waiting (
     sid      INTEGER PRIMARY KEY,

@@ -19,8 +19,9 @@ from relight.journal.queues.order import QueueRow
 from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
 from relight.ports.schema import SchemaStatus
+from relight.ports.search import StoredText, Words
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.sqlite import listing, queues, reading, removal, sessions, snapshots
+from relight.stores.sqlite import listing, queues, reading, removal, search, sessions, snapshots
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.connection import fork_safety as forks
 from relight.stores.sqlite.connection.database import Database
@@ -72,6 +73,7 @@ class SqliteStore:
             durability="power-loss",
             schema_version=VERSION,
             read_only=self._database.read_only,
+            indexed=True,
         )
 
     @property
@@ -227,6 +229,32 @@ class SqliteStore:
     def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
         with self._readers.reading(session) as cursor:
             return reading.find_label(cursor, self._database, session, label, upto)
+
+    # -- the index of words -----------------------------------------------------------------------------------
+
+    def count_unindexed(self) -> int:
+        with self._readers.reading() as cursor:
+            return search.count_unindexed(cursor)
+
+    def list_unindexed(self, limit: int, *, newest: bool = False) -> list[StoredText]:
+        with self._readers.reading() as cursor:
+            return search.list_unindexed(cursor, limit, newest=newest)
+
+    def index_steps(self, steps: Sequence[Words]) -> bool:
+        with self._writer.transaction() as cursor:
+            return search.index_steps(cursor, steps)
+
+    def newest_block(self) -> int:
+        with self._readers.reading() as cursor:
+            return search.newest_block(cursor)
+
+    def find_words(self, first: str, last: str, blocks: range) -> list[tuple[int, bytes]]:
+        with self._readers.reading() as cursor:
+            return search.find_words(cursor, first, last, blocks)
+
+    def read_places(self, places: Sequence[int]) -> list[StoredText]:
+        with self._readers.reading() as cursor:
+            return search.read_places(cursor, places)
 
     # -- the rest ---------------------------------------------------------------------------------------------
 

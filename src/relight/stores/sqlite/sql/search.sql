@@ -1,0 +1,70 @@
+-- The index of words: what a search reads, and how steps get into it and out of it.
+
+-- name: search_progress
+-- The last body in the index.
+SELECT CAST(upto AS INTEGER) FROM search_progress
+
+-- name: set_search_progress
+-- The index now goes so far.
+UPDATE search_progress SET upto = ?
+
+-- name: clamp_search_progress
+-- After a removal: bodies that are written next may get the numbers of the last ones that went.
+UPDATE search_progress SET upto = min(upto, (SELECT coalesce(max(id), 0) FROM bodies))
+
+-- name: text_columns
+-- A step as a search reads it. Columns are cast, so that a flipped byte cannot make a row unreadable.
+CAST(steps.body AS INTEGER), CAST(s.id AS BLOB), steps.seq, CAST(steps.kind AS BLOB), CAST(steps.at_us AS INTEGER),
+CAST(steps.label AS BLOB), CAST(bodies.data AS BLOB)
+FROM steps JOIN sessions AS s ON s.sid = steps.sid LEFT JOIN bodies ON bodies.id = steps.body
+
+-- name: count_unindexed
+-- How many steps came after the index.
+SELECT count(*) FROM steps WHERE body > ?
+
+-- name: unindexed
+-- The steps after the index, in the order of commits.
+SELECT {text_columns} WHERE steps.body > ? ORDER BY steps.body LIMIT ?
+
+-- name: newest_unindexed
+-- The same, newest first.
+SELECT {text_columns} WHERE steps.body > ? ORDER BY steps.body DESC LIMIT ?
+
+-- name: steps_between
+-- Which steps have these bodies.
+SELECT steps.body, CAST(s.id AS BLOB), steps.seq FROM steps JOIN sessions AS s ON s.sid = steps.sid
+WHERE steps.body > ? AND steps.body <= ? ORDER BY steps.body
+
+-- name: texts_at
+-- The steps with these bodies, as a JSON array.
+SELECT {text_columns} WHERE steps.body IN (SELECT value FROM json_each(?))
+
+-- name: find_words
+-- The rows of a range of words in each of these blocks, a JSON array. CROSS JOIN: one lookup a block.
+SELECT w.block, w.steps FROM json_each(?) AS b CROSS JOIN search_words AS w
+WHERE w.block = b.value AND w.word >= ? AND w.word <= ?
+
+-- name: add_word
+-- Steps of a block that have a word; later ones follow.
+INSERT INTO search_words (block, word, steps) VALUES (?, ?, ?)
+ON CONFLICT (block, word) DO UPDATE SET steps = CAST(steps || excluded.steps AS BLOB)
+
+-- name: bodies_of_session
+-- The bodies of a session that are in the index.
+SELECT body FROM steps WHERE id > ? AND id <= ? AND body <= ?
+
+-- name: words_of_block
+-- All rows of a block.
+SELECT CAST(word AS BLOB), CAST(steps AS BLOB) FROM search_words WHERE block = ?
+
+-- name: put_word
+-- What is left of a row.
+UPDATE search_words SET steps = ?3 WHERE block = ?1 AND word = CAST(?2 AS TEXT)
+
+-- name: delete_word
+-- A row of which nothing is left.
+DELETE FROM search_words WHERE block = ?1 AND word = CAST(?2 AS TEXT)
+
+-- name: delete_block
+-- All rows of a block.
+DELETE FROM search_words WHERE block = ?
