@@ -128,6 +128,7 @@ def _context(
         sweep_in_background=lambda: _sweep_in_background(store),
         inherited=inheritance.handed(os.environ),
         mark_as_program=lambda session: inheritance.took(session, os.environ),
+        open_other=lambda other: _context(other, clock=clock, entropy=entropy, host=host, create=True),
         commands=_inherited_command(),
     )
 

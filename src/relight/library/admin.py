@@ -12,6 +12,7 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.policy import Policy, Retention
 
 if TYPE_CHECKING:
+    from relight.bundles import copying
     from relight.files import drill as drilling
     from relight.history import queries
     from relight.history import search as searching
@@ -21,7 +22,7 @@ else:
     drilling, queries, operator = map(
         LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
     )
-    searching = LazyModule("relight.history.search")
+    copying, searching = map(LazyModule, ("relight.bundles.copying", "relight.history.search"))
     remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
 
 
@@ -74,6 +75,17 @@ class Admin(Noun):
         """Add steps to the index of words that a search uses, for so many seconds or until all are in it; how many are
         left."""
         return searching.catch_up(self._context.store, seconds=seconds, progress=progress)
+
+    def copy(self, destination: str, *refs: str, progress: copying.Progress | None = None) -> copying.Copied:
+        """Copy sessions with what they depend on and their files into another store of any kind, or all of them.
+
+        Nothing is changed here, nothing is overwritten there, and every copy is verified by its digests. Interrupted,
+        the next copy continues."""
+        other = self._context.open_other(destination)
+        try:
+            return copying.copy_sessions(self._context, other, refs, progress=progress)
+        finally:
+            other.store.close()
 
     def probe_files(self) -> None:
         """Write, read and delete a test object at a remote location of captured files; an error says what to do."""

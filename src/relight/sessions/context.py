@@ -72,6 +72,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """record that this process is the program of that session"""
     running_effects: RunningEffects = msgspec.field(default_factory=RunningEffects)
     """effects that run in this process: the store is closed by the last of them"""
+    open_other: Callable[[str], Context]
+    """the ports of another store, which is created if it is missing; the caller closes it"""
     commands: dict[str, tuple[str, ...]]
     """by session: command lines as given to this process, if the stored form is redacted"""
 

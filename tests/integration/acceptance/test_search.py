@@ -10,6 +10,7 @@ import pytest
 
 import relight
 from relight.history import search as searching
+from relight.journal.search.query import excerpt, parse
 from relight.ports.search import IndexedStore
 from tests.integration.acceptance.conftest import Addresses
 
@@ -71,8 +72,8 @@ def test_the_index_finds_what_reading_finds_at_every_moment(kind: str, address_o
                     said.append((f"{name}@{s.append(user(text)).seq}", text))
             add_piece(rl, 25)
         for asked in ("red", "red green", '"green blue"', "red*", "x1 x2", '"red red"', "x*", "none"):
-            query = searching.parse(asked)
-            expected = [ref for ref, text in reversed(said) if searching.excerpt(query, text) is not None]
+            query = parse(asked)
+            expected = [ref for ref, text in reversed(said) if excerpt(query, text) is not None]
             paged, before = [], None
             while True:
                 page = rl.sessions.search(asked, most=7, before=before, seconds=0)

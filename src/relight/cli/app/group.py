@@ -48,6 +48,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "export": "maintenance.export",
         "import": "maintenance.import_:import_bundle",
         "import-langgraph": "maintenance.import_langgraph",
+        "copy": "maintenance.copy",
     },
     "Fleet": {
         "worker": "fleet.worker",

@@ -34,9 +34,9 @@ _COLUMNS: Final = [Column("REF"), Column("KIND", drop=2), Column("AGE", right=Tr
 def search(
     cli: CliContext, text: tuple[str, ...], session: str | None, since: str | None, most: int, as_json: bool
 ) -> int:
-    """Find what any session said, newest first. Found are steps whose messages, tool calls, results, questions or errors
-    have all these words, and sessions by name, task or label. "In quotes": in this order; ending in *: the beginning of
-    a word."""
+    """Find what any session said, newest first. Found are steps whose messages, tool calls, results, questions or
+    errors have all these words, and sessions by name, task or label. "In quotes": in this order; ending in *: the
+    beginning of a word."""
     console, now = cli.console, cli.now()
     with cli.opened() as rl:
         found = rl.sessions.search(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @json_flag
 @pass_context
 def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
-    """Create or update the schema, and the index of words. Safe to repeat, to interrupt and to run concurrently; no data
-    is lost."""
+    """Create or update the schema, and the index of words. Safe to repeat, to interrupt and to run concurrently; no
+    data is lost."""
     from relight import wiring
 
     before = wiring.schema_statuses(cli.store)
