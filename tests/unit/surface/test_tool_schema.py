@@ -116,7 +116,7 @@ def run(tools: Any, name: str, arguments: dict[str, Any]) -> Any:
         return call("c1", name, json.dumps(arguments)) if asks else {"role": "assistant", "content": "done"}
 
     with relight.open("memory:") as rl, rl.session("a") as s:
-        relight.loop(s, model=model, tools=tools, prompt="go")
+        s.run(model, tools=tools, prompt="go")
         return s.calls()[0]
 
 
