@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 from relight.errors import RelightError
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
-from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, Request, Together, outcomes_of
+from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, Request, TimedOut, Together, outcomes_of
 from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
 
 _T = TypeVar("_T")
@@ -117,17 +117,17 @@ async def alone(function: Callable[[], _T], running_effects: RunningEffects) -> 
     return future.result()
 
 
-async def _unless_cancelled(*futures: Future[Any]) -> None:
-    """Wait until they are done; a cancelled caller stops waiting, and they may end after the loop has."""
+async def _unless_cancelled(*futures: Future[Any], timeout: float | None = None) -> None:
+    """Wait until they are done, or the time is over; a cancelled caller stops waiting, and they may end after the loop
+    has."""
     waiters = [asyncio.wrap_future(one) for one in futures]
     for waiter in waiters:
         waiter.add_done_callback(_mark_retrieved)
     try:
-        await asyncio.wait(waiters)
-    except asyncio.CancelledError:
+        await asyncio.wait(waiters, timeout=timeout)
+    finally:
         for waiter in waiters:
             waiter.cancel()
-        raise
 
 
 # -- programs -------------------------------------------------------------------------------------------------
@@ -229,17 +229,25 @@ async def _as_task(request: Execute, make: Callable[[], Any]) -> Any:
 
     task = asyncio.get_running_loop().create_task(call())
     cancelled: asyncio.CancelledError | None = None
+    timeout, is_late = request.timeout, False
     # A task may be cancelled more than once. Returning before the coroutine has ended would let it run on without an
     # owner, so each cancellation is passed on and the wait continues.
     while not task.done():
         try:
-            await asyncio.wait({task})
+            await asyncio.wait({task}, timeout=timeout)
         except asyncio.CancelledError as error:
             cancelled = error
             task.cancel()
+        else:
+            if not task.done():
+                task.cancel()  # its time is over
+                timeout, is_late = None, True
+    is_ended = not task.cancelled() and task.exception() is None
     if cancelled is None:
+        if is_late and not is_ended:
+            raise TimedOut(request.timeout)
         return task.result()
-    if not task.cancelled() and task.exception() is None:  # it finished before the cancellation reached it
+    if is_ended:  # it finished before the cancellation reached it
         await _record_late(request, task.result)
     raise cancelled
 
@@ -255,7 +263,7 @@ async def _record_late(request: Execute, outcome: Callable[[], Any]) -> None:
 async def _in_own_thread(request: Execute, abandoned: Abandoned) -> Any:
     handover = Handover(request)
     try:
-        await _unless_cancelled(handover.outcome)
+        await _unless_cancelled(handover.outcome, timeout=request.timeout)
     except asyncio.CancelledError:
         # The thread may deliver its outcome at this very moment. `give_up` decides under a lock which side records it,
         # so it is recorded once.
@@ -265,4 +273,6 @@ async def _in_own_thread(request: Execute, abandoned: Abandoned) -> Any:
         else:
             await _record_late(request, partial(no_coroutine, handover.outcome))
         raise
+    if not handover.outcome.done() and handover.give_up():
+        raise TimedOut(request.timeout)
     return handover.outcome.result()

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
 from relight.ports.clock import Clock
-from relight.system.user_threads import abandon, settle, start
+from relight.system.user_threads import Handover, abandon, settle, start
 
 _T = TypeVar("_T")
 Outcomes: TypeAlias = Callable[[], Any]
@@ -30,7 +30,7 @@ Outcomes: TypeAlias = Callable[[], Any]
 class Execute:
     """Request to run a user's function: a model, a tool, a probe, the function of `once`."""
 
-    __slots__ = ("function", "is_running", "late", "run")
+    __slots__ = ("function", "is_running", "late", "run", "timeout")
 
     def __init__(
         self,
@@ -38,15 +38,25 @@ class Execute:
         run: Callable[[], Any] | None = None,
         *,
         late: Callable[[Outcomes], None] | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.function = function
         """as the user wrote it, to tell whether it is a coroutine function"""
         self.run: Callable[[], Any] = function if run is None else run
         """calls it with its arguments"""
         self.late = late
-        """receives an outcome that arrives after the program was closed; None: it is dropped"""
+        """receives an outcome that arrives after the program was closed, or after its time; None: it is dropped"""
+        self.timeout = timeout
+        """seconds until the program gets TimedOut: a coroutine is cancelled and awaited, a plain function runs on"""
         self.is_running = False
-        """the program was closed while the function still runs; `late` is called at its end"""
+        """the program does not wait any more while the function still runs; `late` is called at its end"""
+
+
+class TimedOut(Exception):
+    """A function did not end in its time."""
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(f"it did not end within {seconds:g} seconds")
 
 
 class Pause:
@@ -99,7 +109,22 @@ def _answer(request: Request, clock: Clock) -> Any:
     if isinstance(request, Pause):
         clock.sleep(request.seconds)
         return None
-    return _side_by_side(request, clock) if isinstance(request, Together) else request.run()
+    if isinstance(request, Together):
+        return _side_by_side(request, clock)
+    return request.run() if request.timeout is None else _within(request)
+
+
+def _within(request: Execute) -> Any:
+    """What the function returns in its time, in a thread that runs on after it."""
+    handover = Handover(request)
+    try:
+        wait([handover.outcome], request.timeout)
+    except BaseException:
+        handover.give_up()
+        raise
+    if not handover.outcome.done() and handover.give_up():
+        raise TimedOut(request.timeout)
+    return handover.outcome.result()
 
 
 def _side_by_side(request: Together, clock: Clock) -> list[Outcomes]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.errors import InDoubt, InvalidMessage, NotFound, ToolsChanged, UsageError
+from relight.errors import InDoubt, NotFound, ToolsChanged, UsageError
 from relight.sessions.session import Session
 from relight.testing.conversation import lint
 from relight.values.call import OUTCOME_UNKNOWN
@@ -320,30 +320,6 @@ def test_once_that_raised_may_be_tried_again(world: Simulation) -> None:
         with pytest.raises(ValueError):
             s.once("pay", fails)
         assert s.once("pay", lambda: "second try") == "second try"
-
-
-def test_once_whose_result_cannot_be_stored_has_happened_and_is_not_run_again(world: Simulation) -> None:
-    ran = []
-
-    def act() -> Any:
-        ran.append(1)
-        return {1, 2}
-
-    with world.start().session("a") as s:
-        with pytest.raises(InvalidMessage):
-            s.once("pay", act)
-        with pytest.raises(InDoubt):
-            s.once("pay", act)
-    assert ran == [1]
-
-
-def test_a_tool_whose_result_cannot_be_stored_is_reported_as_having_run(world: Simulation) -> None:
-    with world.start().session("a") as s:
-        s.append(user("go"))
-        s.append(asks(("c1", "t")))
-        done = s.run_tool(s.pending_calls()[0], {"t": lambda: {1}})
-        assert done.success is False
-        assert "the tool ran" in done.result
 
 
 def test_a_tool_that_raises_gives_its_error_to_the_model(world: Simulation) -> None:

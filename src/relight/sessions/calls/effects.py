@@ -22,19 +22,20 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from relight.errors import InDoubt, InvalidMessage, ToolsChanged, UsageError
-from relight.journal.codec import isolated
 from relight.journal.effects.ledger import action_for, carried_outcome, closing_outcome
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.ports import faults
 from relight.sessions.calls.approving import approved, denial_of
+from relight.sessions.calls.results import Kept, kept
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.signatures import WrongArguments
 from relight.sessions.calls.tools import Tool, changed_tools, fingerprint_of
-from relight.sessions.coroutines import Execute, Outcomes, Program
+from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, TimedOut
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.values.checkpoint import Checkpoint
+from relight.values.policy import Retry
 from relight.values.status import StatusChange
 from relight.values.step import Changes
 
@@ -173,46 +174,71 @@ def _intend(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], decision: l
 def _run(
     execution: Execution, writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]
 ) -> Program[None]:
-    late = partial(_finish_late, execution, writer, slot)
-    request = execution.request = Execute(tool.run, partial(tool.call, arguments, slot.key), late=late)
-    try:
-        returned = yield request
-    except Exception as error:
-        if error is writer.misused:  # a bug of the program, which the model cannot fix: close the call and raise
-            _finish(writer, slot, "error", f"the tool called s.ask: {error}")
-            raise
-        content, status = _failed(error)
-    else:
-        content, status = _storable(returned)
+    """Run it and commit its outcome. It is tried again only where that cannot repeat an effect."""
+    late, run = partial(_finish_late, execution, writer, slot), partial(tool.call, arguments, slot.key)
+    for failures in range(1, tool.retries + 2):
+        request = execution.request = Execute(tool.run, run, late=late, timeout=tool.timeout)
+        try:
+            returned = yield request
+        except Exception as error:
+            if error is writer.misused:  # a bug of the program, which the model cannot fix: close the call and raise
+                _finish(writer, slot, "error", f"the tool called s.ask: {error}")
+                raise
+            failed = error
+        else:
+            result = kept(returned, f"the tool {tool.name!r}")
+            faults.point("tool.done")
+            _finish(writer, slot, "ok", result.content)
+            faults.point("tool.recorded")
+            _tell_developer(writer, result)
+            return
+        # A function that runs on in its thread, because its time is over, is not begun a second time beside itself.
+        if failures > tool.retries or request.is_running:
+            break
+        yield Pause(Retry().delay_seconds(failures, writer.context.entropy.jitter()))
+        if tool.effect == "probe" and not (yield from _did_not_happen(writer, slot, tool, arguments)):
+            return
+    has_ended = isinstance(failed, TimedOut) and not request.is_running
+    if has_ended and tool.effect == "probe" and not (yield from _did_not_happen(writer, slot, tool, arguments)):
+        return
+    _fail(writer, slot, tool, failed, is_running=request.is_running)
+
+
+def _fail(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], error: Exception, *, is_running: bool) -> None:
+    """Commit the failure of the last try. Out of time, the effect of a `once` tool may have happened or may yet."""
+    in_doubt = isinstance(error, TimedOut) and (tool.effect == "once" or (tool.effect == "probe" and is_running))
+    text = f"TimeoutError: {error}" if isinstance(error, TimedOut) else f"{type(error).__name__}: {error}"
     faults.point("tool.done")
-    _finish(writer, slot, status, content)
+    with writer.recorder.lock:
+        now = writer.recorder.fold.slot(slot.asked_seq, slot.site.id)
+        if now is None or not now.is_open:
+            return  # it has ended in its thread meanwhile, and its outcome is recorded
+        _finish(writer, slot, "unknown" if in_doubt else "error", f"{OUTCOME_UNKNOWN} ({error})" if in_doubt else text)
     faults.point("tool.recorded")
 
 
 def _finish_late(execution: Execution, writer: SessionWriter, slot: Slot, outcome: Outcomes) -> None:
     """Record the outcome of a tool whose caller gave up, if the call is still open and the session still ours."""
+    status: OutcomeStatus = "ok"
     try:
         try:
-            content, status = _storable(outcome())
+            result = kept(outcome(), f"the tool {slot.site.name!r}")
         except Exception as error:
-            content, status = _failed(error)
+            result, status = Kept(content=f"{type(error).__name__}: {error}"), "error"
         with writer.recorder.lock:
             now = writer.recorder.fold.slot(slot.asked_seq, slot.site.id)
             if now is not None and now.is_open and now.intent is not None:
-                _finish(writer, now, status, content)
+                _finish(writer, now, status, result.content)
+                _tell_developer(writer, result)
+            else:
+                LOG.warning("the tool %r ended (%s) after its call was closed", slot.site.name, status)
     finally:
         execution.end()
 
 
-def _failed(error: Exception) -> tuple[Any, OutcomeStatus]:
-    return f"{type(error).__name__}: {error}", "error"
-
-
-def _storable(returned: Any) -> tuple[Any, OutcomeStatus]:
-    try:
-        return isolated(returned), "ok"
-    except InvalidMessage as error:
-        return f"the tool ran, but its return value cannot be stored ({error})", "error"
+def _tell_developer(writer: SessionWriter, result: Kept) -> None:
+    if result.problem:
+        LOG.error("%s", writer.recorder.recording.about(result.problem), extra={"session": writer.name})
 
 
 def _may_run(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]) -> Program[bool]:
@@ -223,15 +249,25 @@ def _may_run(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments:
     if action != "probe" or tool.probe is None:
         _record_outcome(writer, carried_outcome(slot) if action == "carry" else closing_outcome(slot))
         return False
+    return (yield from _did_not_happen(writer, slot, tool, arguments))
+
+
+def _did_not_happen(
+    writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]
+) -> Program[bool]:
+    """Ask the probe of a tool; if it does not say that there was no effect, its outcome is committed."""
+    assert tool.probe is not None
     try:
-        seen = isolated((yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))))
+        seen = yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))
     except Exception as error:
         # A failing probe proves nothing. Running the tool now could repeat the effect, so the model is told that the
         # outcome is unknown.
         _finish(writer, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
         return False
     if seen is not None:
-        _finish(writer, slot, "ok", seen)
+        result = kept(seen, f"the probe of {tool.name!r}")
+        _finish(writer, slot, "ok", result.content)
+        _tell_developer(writer, result)
     return seen is None
 
 
@@ -301,11 +337,15 @@ def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Progra
             # The function reported its own failure, so this is not a doubt: the next call may run it again.
             _record_outcome(writer, Outcome(id=key, status="void", synthetic=True, generation=generation))
             raise
-        content = isolated(returned)  # if this raises, the effect has happened and remains in doubt
+        result = kept(returned, f"once({key!r})")
         faults.point("tool.done")
-        _record_outcome(writer, Outcome(id=key, content=content, generation=generation))
+        _record_outcome(writer, Outcome(id=key, content=result.content, generation=generation))
         faults.point("tool.recorded")
-        return content
+        if result.problem:  # it is recorded as done all the same
+            raise InvalidMessage(
+                result.problem, hints=["return JSON, a dataclass, a pydantic model, a date, or nothing"]
+            )
+        return result.content
 
 
 def _known_once(writer: SessionWriter, key: str, *, running: bool) -> Outcome | None:
@@ -330,9 +370,8 @@ def _once_late(execution: Execution, writer: SessionWriter, key: str, generation
     """Record the outcome of a `once` whose caller gave up, if it is still open and the session still ours."""
     try:
         try:
-            ended = Outcome(id=key, content=isolated(outcome()), generation=generation)
-        except InvalidMessage:
-            return  # it has happened, and its return value cannot be stored: it remains in doubt
+            result = kept(outcome(), f"once({key!r})")
+            ended = Outcome(id=key, content=result.content, generation=generation)
         except Exception:  # it raised, so it did not succeed
             ended = Outcome(id=key, status="void", synthetic=True, generation=generation)
         with writer.recorder.lock:

@@ -16,7 +16,8 @@ _P = ParamSpec("_P")
 _Q = ParamSpec("_Q")
 _R = TypeVar("_R")
 Provider = Literal["anthropic", "openai", "openai_chat", "openai_responses"]
-_OPTIONS: Final = ("name", "effect", "probe", "approve", "alone")
+_OPTIONS: Final = ("name", "effect", "probe", "approve", "alone", "timeout", "retries")
+_MAX_SECONDS: Final = 1e9
 
 
 class Tool(Generic[_P, _R]):
@@ -33,6 +34,10 @@ class Tool(Generic[_P, _R]):
     """whether a call waits for a person before it begins; a predicate is called with the same arguments"""
     alone: bool
     """never runs beside other calls of a reply"""
+    timeout: float | None
+    """seconds that a run may take"""
+    retries: int
+    """further runs after one that failed"""
 
     def __init__(self, run: Callable[_P, _R], **options: Any) -> None:
         functools.update_wrapper(self, run)
@@ -134,6 +139,8 @@ def tool(
     probe: Callable[..., Any] | None = None,
     approve: bool | Callable[..., Any] = False,
     alone: bool = False,
+    timeout: float | None = None,
+    retries: int = 0,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -144,6 +151,8 @@ def tool(
     probe: Callable[..., Any] | None = None,
     approve: bool | Callable[..., Any] = False,
     alone: bool = False,
+    timeout: float | None = None,
+    retries: int = 0,
 ) -> Any:
     """Declare a function, a coroutine function or a method as a tool. Without an effect it is `once`: never run again
     on its own.
@@ -151,6 +160,9 @@ def tool(
     `approve`: a call waits for a person before it begins (`relight approve`, the dashboard, HTTP); always, or if the
     predicate returns true for its arguments. A decision is for one call with exactly its arguments, and is used once.
     `alone`: never runs beside other calls of the same reply, and runs in the caller's own thread.
+    `timeout`: seconds after which the caller continues. A coroutine is cancelled; a plain function cannot be stopped,
+    and the session keeps its lease until it has ended. A `once` tool is in doubt then. `retries`: further tries after
+    one that failed, with growing pauses; only for effects that may run again.
     """
     if effect not in EFFECTS:
         raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
@@ -158,10 +170,18 @@ def tool(
         raise UsageError('effect="probe" and probe=function belong together')
     if type(approve) is not bool and not callable(approve):
         raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!a}")
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _MAX_SECONDS):
+        raise UsageError(f"timeout is a number of seconds above 0, not {timeout!a}")
+    if type(retries) is not int or retries < 0:
+        raise UsageError(f"retries is a number of further tries, 0 or more, not {retries!a}")
+    if retries and effect == "once":
+        hints = ['declare effect="idempotent", or effect="probe" with a function that tells whether it took effect']
+        raise UsageError("a tool with effect once is never run again on its own, so it has no retries", hints=hints)
 
     def declare(target: Callable[..., Any]) -> Tool[Any, Any]:
         called = name or target.__name__
-        return Tool(target, name=called, effect=effect, probe=probe, approve=approve, alone=alone)
+        given = {"approve": approve, "alone": alone, "timeout": timeout, "retries": retries}
+        return Tool(target, name=called, effect=effect, probe=probe, **given)
 
     return declare if function is None else declare(function)
 

@@ -1,0 +1,63 @@
+"""What a tool or `once` returned, as JSON: dataclasses, structs, pydantic models, dates and the like are converted.
+
+The effect has happened when its result is looked at, so nothing here may lose it: a value that cannot be kept is
+recorded as its `repr`, and the developer is told.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import InvalidMessage
+from relight.journal.codec import isolated
+
+MAX_REPR: Final = 2000
+"""characters kept of a value that is not JSON"""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The content to record, and why it is not the value itself."""
+
+    content: Any
+    problem: str = ""
+    """empty if the value was kept"""
+
+
+def kept(returned: Any, what: str) -> Kept:
+    """The JSON value for what `what` returned. Never raises an Exception."""
+    try:
+        return Kept(content=isolated(returned))
+    except InvalidMessage as refused:
+        why: Exception = refused
+    try:
+        plain = msgspec.to_builtins(returned, str_keys=True, enc_hook=_as_plain)
+        return Kept(content=isolated(plain))
+    except Exception as error:  # a hook of a user's class may raise anything, and the effect has happened
+        why = why if isinstance(error, NotImplementedError) else error
+    problem = f"{what} is done, but what it returned cannot be kept ({why}); its repr is recorded instead"
+    return Kept(content=_shown(returned), problem=problem)
+
+
+def _as_plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    for kind in (int, float):  # subclasses of the plain types
+        if isinstance(value, kind):
+            return kind(value)
+    raise NotImplementedError
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # the same: whatever its repr raises, the effect has happened
+        text = f"<{type(value).__name__}, whose repr raises {type(error).__name__}>"
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= MAX_REPR else f"{text[:MAX_REPR]}... ({len(text):,} characters)"
