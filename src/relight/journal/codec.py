@@ -161,6 +161,12 @@ def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
     return copy
 
 
+def copied(value: _T) -> _T:
+    """A copy of a value that was checked before."""
+    copy: _T = _decode(encoded(value), _any_decoder)
+    return copy
+
+
 def encoded(value: Any) -> bytes:
     """The bytes of a checked value."""
     try:

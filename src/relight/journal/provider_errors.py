@@ -44,6 +44,8 @@ _CODES: Final = frozenset(
     }
 )  # fmt: skip
 """codes of providers in lower case, without underscores"""
+_CODES_OF_400: Final = frozenset({"throttlingexception", "throttling", "requesttimeout", "requesttimeoutexception"})
+"""codes of AWS that come with the status of a wrong request"""
 _PERMANENT_CODES: Final = frozenset(
     {
         "insufficientquota", "billinghardlimitreached", "billingnotactive", "accessterminated",
@@ -81,11 +83,13 @@ def is_transient(error: BaseException) -> bool:
     asked = _headers(error).get("x-should-retry")
     if asked in ("true", "false"):
         return asked == "true"
-    if codes & _CODES:
-        return True
     status = _status(error)
     if status is not None and status >= 400:
+        if status == 400 and codes & _CODES_OF_400:
+            return True
         return status in _STATUS or (status >= 500 and status not in _PERMANENT_STATUS)
+    if codes & _CODES:
+        return True
     return any(map(_is_transient_kind, _chain(error)))
 
 

@@ -16,8 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import InvalidMessage, UsageError
+from relight.journal.codec import copied
 from relight.journal.conversation.model_replies import ParsedReply, parse_reply
 from relight.journal.conversation.provider_responses import plain
+from relight.journal.conversation.reply_ends import REFUSED_REPLY
 from relight.journal.conversation.streamed_replies import assembled
 from relight.journal.jsonable import check_text
 from relight.journal.provider_errors import is_transient, retry_after_seconds
@@ -31,10 +33,13 @@ _FINAL: Final = ("get_final_message", "get_final_completion", "get_final_respons
 
 
 def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) -> Program[ParsedReply]:
-    """One reply of the model; transient errors are retried."""
+    """One reply of the model; transient errors are retried. It is given copies: what it marks on a message (for a
+    cache) is for that one request."""
     for failures in range(1, retry.attempts + 1):
         try:
-            return read_reply(writer, (yield Execute(model, partial(_received_from, model, writer.messages()))))
+            return read_reply(
+                writer, (yield Execute(model, partial(_received_from, model, list(map(copied, writer.messages())))))
+            )
         except Exception as error:
             seconds = None if failures == retry.attempts else _pause_seconds(writer, retry, error, failures)
             if seconds is None:
@@ -90,8 +95,21 @@ def commit_reply(writer: SessionWriter, returned: Any) -> None:
 
 def _received_from(model: Callable[..., Any], messages: list[dict[str, Any]]) -> Any:
     """Call the model and read a stream to its end. A coroutine if there is something to await."""
-    returned = model(messages)
-    return _awaited(returned) if _is_asynchronous(returned) else _received(returned)
+    try:
+        returned = model(messages)
+        return _awaited(returned) if _is_asynchronous(returned) else _received(returned)
+    except Exception as error:
+        return _reply_in(error)
+
+
+def _reply_in(error: Exception) -> Any:
+    """The reply that openai's `parse` and `stream` helpers raise as an error, because it was cut off or filtered."""
+    kind = type(error).__name__
+    if kind == "LengthFinishReasonError" and hasattr(error, "completion"):
+        return error.completion
+    if kind == "ContentFilterFinishReasonError":
+        return Reply({"role": "assistant", "content": REFUSED_REPLY}, None, "content_filter")
+    raise error
 
 
 def _received(returned: Any) -> Any:
@@ -99,7 +117,9 @@ def _received(returned: Any) -> Any:
     if isinstance(returned, Reply):
         return msgspec.structs.replace(returned, messages=_received(returned.messages))
     if (final := _final(returned)) is not None:
-        return final()
+        # Its events say more than its end: some helpers raise for a reply that was cut off, and keep nothing of it.
+        whole = _whole(list(returned), None) if isinstance(returned, Iterator) else None
+        return final() if whole is None else whole
     if _is_manager(returned, "__enter__"):
         with returned as entered:
             return _received(entered)
@@ -109,17 +129,24 @@ def _received(returned: Any) -> Any:
 
 
 async def _awaited(returned: Any) -> Any:
+    try:
+        return await _received_async(returned)
+    except Exception as error:
+        return _reply_in(error)
+
+
+async def _received_async(returned: Any) -> Any:
     while inspect.isawaitable(returned):
         returned = await returned
     if isinstance(returned, Reply):
-        return msgspec.structs.replace(returned, messages=await _awaited(returned.messages))
-    if (final := _final(returned)) is not None:
-        return await _awaited(await asyncio.to_thread(final)) if isinstance(returned, Iterator) else await final()
+        return msgspec.structs.replace(returned, messages=await _received_async(returned.messages))
     if _is_manager(returned, "__aenter__"):
         async with returned as entered:
-            return await _awaited(entered)
+            return await _received_async(entered)
     if isinstance(returned, AsyncIterator):
-        return _whole([event async for event in returned], returned)
+        final = _final(returned)
+        whole = _whole([event async for event in returned], None if final else returned)
+        return await final() if whole is None and final is not None else whole
     return await asyncio.to_thread(_received, returned) if isinstance(returned, Iterator) else _received(returned)
 
 

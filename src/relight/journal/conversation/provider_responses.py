@@ -154,7 +154,7 @@ _READERS: Final[tuple[Callable[[ProviderDict], WholeResponse | None], ...]] = (
 def sendable(message: ProviderDict, format: Format) -> ProviderDict:
     """The message without what the provider would refuse to read again."""
     if format is ANTHROPIC or format is BEDROCK:
-        return _with_content(message)
+        return _with_content(message, format)
     if format is OPENAI_CHAT:
         return _chat_message(message)
     if format is OPENAI_RESPONSES:
@@ -173,15 +173,13 @@ def refusal_in(message: ProviderDict) -> bool:
     return any(isinstance(part, dict) and part.get("type") == "refusal" for part in parts)
 
 
-def _with_content(message: ProviderDict) -> ProviderDict:
+def _with_content(message: ProviderDict, format: Format) -> ProviderDict:
     """Anthropic and Bedrock refuse empty texts, and messages without content in the middle of a conversation."""
     content = message.get("content")
     if not isinstance(content, list):
         return message if content != "" else {**message, "content": EMPTY_REPLY}
-    is_typed = any(isinstance(block, dict) and "type" in block for block in content) or not content
     blocks = [_lean(block) for block in content if not _is_empty_text(block)]
-    empty = {"type": "text", "text": EMPTY_REPLY} if is_typed else {"text": EMPTY_REPLY}
-    return {**message, "content": blocks or [empty]}
+    return {**message, "content": blocks or format.assistant(EMPTY_REPLY)["content"]}
 
 
 def _is_empty_text(block: Any) -> bool:

@@ -42,13 +42,13 @@ class Clients:
 
     _name = ""
 
-    def __enter__(self) -> Clients:
+    def __enter__(self) -> Any:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    async def __aenter__(self) -> Clients:
+    async def __aenter__(self) -> Any:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -11,6 +12,7 @@ import pytest
 import relight
 from tests.integration.frameworks.sdks.conftest import SCHEMA, Clients, converse, ways
 from tests.support.fake_model import FakeModel
+from tests.support.simulation import Simulation
 
 Messages = list[dict[str, Any]]
 ASKED: dict[str, Any] = {
@@ -88,3 +90,79 @@ class Ways(Clients):
 @pytest.mark.parametrize("way", ways(Ways))
 def test_a_reply_is_handed_over_as_it_comes(way: str, server: FakeModel) -> None:
     converse(Ways, way, server)
+
+
+def test_marks_of_the_cache_are_put_on_a_copy_and_are_never_a_fifth(server: FakeModel) -> None:
+    def model(clients: Any, messages: Messages) -> Any:
+        last = messages[-1]
+        if isinstance(last["content"], str):
+            last["content"] = [{"type": "text", "text": last["content"]}]
+        last["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        return clients.create(messages)
+
+    with Ways(server.url, False) as clients, relight.open("memory:") as rl, rl.session("a") as s:
+        look = relight.tool(effect="pure")(lambda city: f"{city} is fine")
+        for prompt in ("Look", "Thanks", "And again", "And again?", "Once more", "Bye"):
+            s.run(partial(model, clients), tools={"look": look}, prompt=prompt)
+        assert s.status == "completed"
+    assert [request.problem for request in server.requests() if request.problem] == []
+    assert max(str(request.body).count("cache_control") for request in server.requests()) == 2
+
+
+TRANSIENT: dict[str, dict[str, Any]] = {
+    "overloaded": {"status": 529},
+    "limited": {"status": 429, "headers": {"retry-after": "3"}},
+    "broken": {"text": "half a sen", "reset": "mid"},
+    "cut off": {"text": "half a sentence that ends too early", "cut": "mid"},
+    "overloaded in the stream": {"text": "half", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    "refused connection": {"reset": "before"},
+}
+
+
+@pytest.mark.parametrize("way", ["create", "raw_stream", "manager"])
+@pytest.mark.parametrize("kind", TRANSIENT)
+def test_what_its_client_raises_for_trouble_that_passes_is_asked_again(kind: str, way: str) -> None:
+    world = Simulation()
+    script = [[TRANSIENT[kind], {"text": "Fine."}]]
+    with FakeModel(script, exact=True) as server, Ways(server.url, False) as clients, world.start().session("a") as s:
+        before = world.time.now_us()
+        assert s.run(getattr(clients, way), prompt="go") == "Fine."
+        waited = (world.time.now_us() - before) / 1e6
+        assert len(server.requests()) == 2
+    assert (2.9 < waited < 3.1) if kind == "limited" else (0.4 < waited < 1.1)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+def test_what_its_client_raises_for_a_wrong_request_is_raised_at_once(status: int) -> None:
+    with (
+        FakeModel([{"status": status}], exact=True) as server,
+        Ways(server.url, False) as clients,
+        pytest.raises(anthropic.APIStatusError),
+        Simulation().start().session("a") as s,
+    ):
+        s.run(clients.create, prompt="go")
+    assert len(server.requests()) == 1
+
+
+@pytest.mark.parametrize("way", ["create", "dumped", "raw_stream", "manager"])
+@pytest.mark.parametrize(
+    ("stop", "told"),
+    [
+        ("max_tokens", "cut off"),
+        ("model_context_window_exceeded", "cut off"),
+        ("refusal", "refused"),
+        ("pause_turn", ""),
+    ],
+)
+def test_why_the_model_stopped_decides_how_the_session_ends(stop: str, told: str, way: str) -> None:
+    world = Simulation()
+    script = [{"text": "half", "stop": stop}, {"text": "Fine."}]
+    with FakeModel(script, exact=True) as server, Ways(server.url, False) as clients:
+        with world.start().session("a") as s:
+            result = s.run(getattr(clients, way), prompt="go")
+        info = world.start().sessions.get("a")
+        assert (info.status, told in (info.reason or "")) == ("halted" if told else "completed", True)
+        assert result == (None if told else "half\nFine.")
+        with world.start().session("a") as s:
+            s.run(getattr(clients, way), prompt="Another question")
+    assert [request.problem for request in server.requests() if request.problem] == []

@@ -11,6 +11,7 @@ import pytest
 import relight
 from tests.integration.frameworks.sdks.conftest import SCHEMA, Clients, converse, ways
 from tests.support.fake_model import FakeModel
+from tests.support.simulation import Simulation
 
 Messages = list[dict[str, Any]]
 FUNCTION = {"name": "look", "description": "Look at a city.", "parameters": SCHEMA}
@@ -116,3 +117,65 @@ WAYS = [(kind, way) for kind in (ChatWays, ResponsesWays) for way in ways(kind)]
 @pytest.mark.parametrize(("kind", "way"), WAYS)
 def test_a_reply_is_handed_over_as_it_comes(kind: type[_OpenAI], way: str, server: FakeModel) -> None:
     converse(kind, way, server)
+
+
+TRANSIENT: dict[str, dict[str, Any]] = {
+    "unavailable": {"status": 503},
+    "limited": {"status": 429, "headers": {"retry-after-ms": "3000"}},
+    "broken": {"text": "half a sen", "reset": "mid"},
+    "cut off": {"text": "half a sentence that ends too early", "cut": "mid"},
+    "failed in the stream": {"text": "half", "error": {"type": "server_error", "code": "server_error"}},
+}
+
+
+@pytest.mark.parametrize("way", ["create", "raw_stream", "manager"])
+@pytest.mark.parametrize("api", [ChatWays, ResponsesWays])
+@pytest.mark.parametrize("kind", TRANSIENT)
+def test_what_its_client_raises_for_trouble_that_passes_is_asked_again(kind: str, api: Any, way: str) -> None:
+    world = Simulation()
+    script = [[TRANSIENT[kind], {"text": "Fine."}]]
+    with FakeModel(script, exact=True) as server, api(server.url, False) as clients, world.start().session("a") as s:
+        before = world.time.now_us()
+        assert s.run(getattr(clients, way), prompt="go") == "Fine."
+        waited = (world.time.now_us() - before) / 1e6
+        assert len(server.requests()) == 2
+    assert (2.9 < waited < 3.1) if kind == "limited" else (0.4 < waited < 1.1)
+
+
+@pytest.mark.parametrize("api", [ChatWays, ResponsesWays])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 429])
+def test_a_wrong_request_and_a_used_up_quota_are_raised_at_once(status: int, api: Any) -> None:
+    body = {"error": {"message": "You exceeded your quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
+    turn: dict[str, Any] = {"status": status, "body": body} if status == 429 else {"status": status}
+    with (
+        FakeModel([turn], exact=True) as server,
+        api(server.url, False) as clients,
+        pytest.raises(openai.APIStatusError),
+        Simulation().start().session("a") as s,
+    ):
+        s.run(clients.create, prompt="go")
+    assert len(server.requests()) == 1
+
+
+@pytest.mark.parametrize("way", ["create", "dumped", "raw_stream", "manager"])
+@pytest.mark.parametrize("api", [ChatWays, ResponsesWays])
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        ({"text": "half", "stop": "length"}, "cut off"),
+        ({"refusal": "No."}, "refused"),
+        ({"text": "x", "stop": "content_filter"}, "refused"),
+    ],
+)
+def test_why_the_model_stopped_decides_how_the_session_ends(turn: Any, told: str, api: Any, way: str) -> None:
+    world = Simulation()
+    if api is ResponsesWays and turn.get("stop") == "length":
+        turn = {**turn, "stop": "max_output_tokens"}
+    with FakeModel([turn, {"text": "Fine."}], exact=True) as server, api(server.url, False) as clients:
+        with world.start().session("a") as s:
+            assert s.run(getattr(clients, way), prompt="go") is None
+        info = world.start().sessions.get("a")
+        assert (info.status, told in (info.reason or "")) == ("halted", True)
+        with world.start().session("a") as s:
+            assert s.run(getattr(clients, way), prompt="Another question") == "Fine."
+    assert [request.problem for request in server.requests() if request.problem] == []
