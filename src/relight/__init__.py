@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from relight.sessions.calls.tools import tool
     from relight.sessions.inputs import Reply
     from relight.sessions.session import Session
+    from relight.shared_handles import session
     from relight.values.call import Call
     from relight.values.checkpoint import Checkpoint
     from relight.values.info import ResumePlan, SessionInfo
@@ -42,6 +43,7 @@ __all__ = [
     "aio",
     "errors",
     "open",
+    "session",
     "tool",
 ]
 
@@ -61,6 +63,7 @@ _MODULES = {
     "Usage": "relight.values.usage",
     "Waiting": "relight.errors",
     "open": "relight.wiring",
+    "session": "relight.shared_handles",
     "tool": "relight.sessions.calls.tools",
 }
 

@@ -291,19 +291,6 @@ class AsyncBatch:
         await stored(functools.partial(self._block.__exit__, kind, error, trace), always=True)
 
 
-def _opens(
-    method: Callable[Concatenate[Relight, _P], Session],
-) -> Callable[Concatenate[AsyncRelight, _P], Coroutine[Any, Any, AsyncSession]]:
-    """A method that opens a session, awaited. A session opened for a cancelled caller is closed again."""
-
-    @functools.wraps(method)
-    async def call(self: AsyncRelight, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncSession:
-        work = functools.partial(method, self._sync, *args, **kwargs)
-        return AsyncSession(await stored(work, undo=_leave_unused))
-
-    return call
-
-
 def _leave_unused(session: Session) -> None:
     error = asyncio.CancelledError()
     session.__exit__(type(error), error, None)
@@ -339,7 +326,18 @@ class AsyncRelight(_Awaited):
         self.sessions, self.history, self.files = map(AsyncNoun, (relight.sessions, relight.history, relight.files))
         self.runs, self.queues, self.admin = map(AsyncNoun, (relight.runs, relight.queues, relight.admin))
 
-    session = _opens(Relight.session)
+    async def session(
+        self,
+        name: str,
+        *,
+        wait: float | None = None,
+        resume: bool = True,
+        parent: AsyncSession | str | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> AsyncSession:
+        """Like `Relight.session`. A session that is opened for a cancelled caller is closed again."""
+        program = self._sync._opening(name, wait, resume, _unwrapped(parent), options)
+        return AsyncSession(await awaited(program, Abandoned(), undo=_leave_unused))
 
     async def close(self) -> None:
         """Stop the heartbeat and close the store; if a tool still runs in a thread, when it ends."""

@@ -9,8 +9,7 @@
     │  ├─ MissingExtra        an optional part that is not installed
     │  └─ UnknownStore        a store address of a kind we do not know
     ├─ Unresolved             the caller names something else             exit 3   RL-2xxx
-    │  ├─ NotFound
-    │  └─ Ambiguous
+    │  └─ NotFound · Ambiguous
     ├─ AgentFailed            the program under relight failed            exit 1   RL-3xxx
     │  └─ ChildFailed         a child that was waited for has no result
     ├─ Waiting                not a failure: a person has to answer       exit 0
@@ -252,12 +251,13 @@ class LeaseHeld(Refused):
 
     code = "RL-4001"
 
-    def __init__(self, session: str, *, owner: str, until: str, epoch: int, evidence: Iterable[str] = ()) -> None:
-        super().__init__(
-            f"{session}: lease held by {owner} until {until}",
-            evidence=[f"lease    epoch {epoch}, ends {until}", *evidence],
-            hints=[f"it is running; watch it: relight tail {session} -f", f"if it hangs: relight clear {session}"],
-        )
+    def __init__(self, session: str, *, owner: str, until: str, epoch: int, is_mine: bool = False) -> None:
+        hints = [f"it is running; watch it: relight tail {session} -f", "wait for it: session(NAME, wait=10)"]
+        if is_mine:  # as when a cell of a notebook is run again
+            hints = ["this process has it open: leave its `with` block, or call close() on it"]
+        hints.append(f"if it hangs: relight clear {session}")
+        said = f"{session}: lease held by {owner} until {until}" + (", which is this process" if is_mine else "")
+        super().__init__(said, evidence=[f"lease    epoch {epoch}, ends {until}"], hints=hints)
         self.session, self.owner, self.until, self.epoch = session, owner, until, epoch
 
 

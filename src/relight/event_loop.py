@@ -150,12 +150,13 @@ class Abandoned:
             await _unless_cancelled(*ends)
 
 
-async def awaited(program: Program[_T], abandoned: Abandoned) -> _T:
-    """Run a program to its end: its own code in the pool, each `Execute` on the loop or in a thread of its own."""
+async def awaited(program: Program[_T], abandoned: Abandoned, *, undo: Callable[[_T], object] | None = None) -> _T:
+    """Run a program to its end: its own code in the pool, each `Execute` on the loop or in a thread of its own. `undo`
+    reverts a result that comes after the caller was cancelled."""
     advance: Callable[[], Request] = partial(next, program)
     try:
         while True:
-            is_end, value = await stored(partial(_advanced, advance))
+            is_end, value = await stored(partial(_advanced, advance), undo=partial(_undone, undo))
             if is_end:
                 result: _T = value
                 return result
@@ -178,6 +179,11 @@ def _advanced(advance: Callable[[], Request]) -> tuple[bool, Any]:
         return False, advance()
     except StopIteration as end:
         return True, end.value
+
+
+def _undone(undo: Callable[[Any], object] | None, advanced: tuple[bool, Any]) -> None:
+    if undo is not None and advanced[0]:
+        undo(advanced[1])
 
 
 async def _done(request: Request, abandoned: Abandoned) -> Any:

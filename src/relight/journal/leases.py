@@ -76,9 +76,9 @@ def renewed(lease: Lease | None, now: Instant) -> Lease | None:
     return msgspec.structs.replace(lease, deadline=_deadline(lease.seconds, now))
 
 
-def held(head: Head, lease: Lease, *, until: str, name: str | None = None) -> LeaseHeld:
-    """The refusal, with owner and remaining time."""
-    return LeaseHeld(name or head.session, owner=lease.owner.label, until=until, epoch=head.epoch)
+def held(head: Head, lease: Lease, *, until: str, name: str | None = None, is_mine: bool = False) -> LeaseHeld:
+    """The refusal, with owner and remaining time. `is_mine`: the owner is the process that asks."""
+    return LeaseHeld(name or head.session, owner=lease.owner.label, until=until, epoch=head.epoch, is_mine=is_mine)
 
 
 def _deadline(seconds: float, now: Instant) -> Instant:

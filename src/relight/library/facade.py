@@ -5,11 +5,10 @@ Use cases are imported when first called, so that a command that only lists does
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
+from relight.errors import LeaseHeld
 from relight.history.loading import resolve
 from relight.library.admin import Admin
 from relight.library.files import Files
@@ -19,7 +18,10 @@ from relight.library.queues import Queues
 from relight.library.runs import Runs
 from relight.library.sessions import Sessions
 from relight.ports.store import Store
+from relight.sessions import opening
 from relight.sessions.context import Context
+from relight.sessions.coroutines import Pause, Program, drive
+from relight.sessions.entry.options import SessionOptions
 from relight.sessions.redacting_store import bare
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from relight.sessions.session import Session
 else:
     entering, pinned = map(LazyModule, ("relight.sessions.entry.open_session", "relight.operations.pinned"))
+
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_MAX_PAUSE_SECONDS: Final = 0.5
+"""between two tries at a session that somebody else holds"""
 
 
 class Relight:
@@ -91,48 +97,35 @@ class Relight:
         self,
         name: str,
         *,
-        agent: str | None = None,
-        provider: str | None = None,
-        model: str | None = None,
-        task: str | None = None,
-        key: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
-        snapshot: str | float | None = None,
-        lease_seconds: float | None = None,
-        budget: float | None = None,
-        budget_tokens: int | None = None,
-        time_limit: float | None = None,
+        wait: float | None = None,
         resume: bool = True,
-        redact: bool | None = None,
         parent: Session | str | None = None,
+        **options: Unpack[SessionOptions],
     ) -> Session:
-        """Open a session by name or ref: new, or exactly where it stopped. `resume=False` begins a new one under the
-        name.
+        """Open a session by name or ref: new, or exactly where it stopped. While another process holds it, it is tried
+        again for up to `wait` seconds; then, or without `wait`, LeaseHeld. `resume=False` begins a new one under the
+        name. `parent`: the session whose child it is.
 
-        For an existing session the options say how it continues; a different `key` or `agent` is refused. `budget` (US
-        dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; when one is reached, the
-        session is halted before its next model call. `redact`: its own data is redacted too, for good. `parent`: the
-        session whose child it is.
+        For an existing session the options say how it continues; a different `key` or `agent` is refused. When a limit
+        (`budget`, `budget_tokens`, `time_limit`) is reached, the session is halted before its next model call.
         """
-        return entering.open_session(
-            self._context,
-            name,
-            parent=parent,
-            resume=resume,
-            agent=agent,
-            provider=provider,
-            model=model,
-            task=task,
-            key=key,
-            labels=labels,
-            metadata=metadata,
-            workspace=workspace,
-            snapshot=snapshot,
-            lease_seconds=lease_seconds,
-            budget=budget,
-            budget_tokens=budget_tokens,
-            time_limit=time_limit,
-            redact=redact,
-        )
+        return drive(self._opening(name, wait, resume, parent, options), self._context.clock)
+
+    def _opening(
+        self, name: str, wait: float | None, resume: bool, parent: Session | str | None, options: SessionOptions
+    ) -> Program[Session]:
+        """The program of `session`, for both forms."""
+        for unknown in options.keys() - SessionOptions.__annotations__.keys():
+            raise TypeError(f"session() got an unexpected keyword argument {unknown!r}")
+        left, pause, clock = opening.checked_wait(wait), _FIRST_PAUSE_SECONDS, self._context.clock
+        deadline_us = clock.instant().us + left * 1e6
+        while True:
+            try:
+                return entering.open_session(self._context, name, resume=resume, parent=parent, **options)
+            except LeaseHeld:
+                if left <= 0:
+                    raise
+            yield Pause(min(pause, left))
+            # By the clock, since opening takes time too; and by the pauses, which end also where a clock stands still.
+            left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)

@@ -128,6 +128,15 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
         raise UsageError(f"RELIGHT_LEASE_SECONDS must be a number of seconds, not {asked!a}") from None
 
 
+def checked_wait(seconds: float | None) -> float:
+    """How long to wait for a session that somebody else holds; not at all if None."""
+    if seconds is None:
+        return 0.0
+    if type(seconds) not in (int, float) or not 0 <= seconds < _MAX_LEASE_SECONDS:
+        raise UsageError(f"wait is a number of seconds, not {seconds!a}")
+    return float(seconds)
+
+
 def checked_seconds(lease_seconds: float) -> float:
     """`lease_seconds` if it is a positive number below the bound."""
     if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _MAX_LEASE_SECONDS:
@@ -259,11 +268,12 @@ def refuse_if_held(
         return False
     remaining = lease.remaining_seconds(evidence.now)
     until = at(evidence.now_us + round(remaining * 1e6))
-    name = identity.name or identity.id
+    name, is_mine = identity.name or identity.id, context.host.owner(lease.owner.id) == lease.owner
     running = context.running_effects.of(identity.id)
+    ends = f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)"
     if running:
-        raise leases.held(head, lease, until=f"{', '.join(running)} has ended in this process", name=name)
-    raise leases.held(head, lease, until=f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)", name=name)
+        ends = f"{', '.join(running)} has ended in this process"
+    raise leases.held(head, lease, until=ends, name=name, is_mine=is_mine)
 
 
 def refresh(context: Context, recorder: Recorder) -> None:

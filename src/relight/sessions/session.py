@@ -61,6 +61,9 @@ class Session:
         self._writer = SessionWriter(context, recorder, lease_seconds=lease_seconds, files=files, open_files=open_files)
         self._context, self._recorder, self._opens = context, recorder, opens
 
+    def __repr__(self) -> str:
+        return f"<relight session {self.name or self.id} at @{self._recorder.head.head}, {self.status}>"
+
     # -- what it is -------------------------------------------------------------------------------------------
 
     @property

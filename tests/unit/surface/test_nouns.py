@@ -42,3 +42,7 @@ def test_a_handle_and_its_nouns_say_what_they_are() -> None:
     with relight.open("memory:") as rl:
         assert repr(rl) == "<relight store memory:>"
         assert repr(rl.history) == "<relight history of memory:>"
+        with rl.session("a") as s:
+            s.append({"role": "user", "content": "x"})
+            assert repr(s) == "<relight session a at @2, working>"
+        assert repr(rl.history.load("a")).endswith("@3: 1 messages, 0 calls>")

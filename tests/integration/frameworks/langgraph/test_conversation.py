@@ -98,7 +98,8 @@ def test_it_is_told_where_langgraph_is_not_installed(tmp_path: Path) -> None:
         saver.close()
     program = (
         "import sys; sys.modules['langgraph'] = sys.modules['langchain_core'] = None\n"
-        f"import relight; print([one['role'] for one in relight.open({str(tmp_path / 'r.db')!r}).load('t').messages])"
+        f"import relight; rl = relight.open({str(tmp_path / 'r.db')!r})\n"
+        "print([one['role'] for one in rl.history.load('t').messages])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['system', 'user', 'assistant', 'tool', 'assistant']"
