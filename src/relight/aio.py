@@ -20,6 +20,7 @@ import functools
 import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
@@ -28,7 +29,7 @@ from relight.history.events import POLL_SECONDS, Event, poll_events
 from relight.history.loading import resolve
 from relight.library.facade import Relight
 from relight.library.sessions import Sessions
-from relight.sessions.calls import effects
+from relight.sessions.calls import effects, timers
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.entry import children as family
 from relight.sessions.entry.options import SessionOptions
@@ -192,6 +193,12 @@ class AsyncSession(_Awaited):
     async def run_tool(self, call: Call, tools: Tools) -> Call:
         """Commit the intent, run the tool, commit its result. A call in doubt is handled as its effect allows."""
         return await awaited(effects.run_tool(writer_of(self._session), call, toolbox(tools)), self._abandoned)
+
+    async def sleep(
+        self, seconds: float | None = None, *, until: datetime | float | None = None, key: str | None = None
+    ) -> None:
+        """A durable pause: the wake-up time is committed first, and after a death only the rest of it is slept."""
+        await awaited(timers.sleep(writer_of(self._session), seconds, until, key), self._abandoned)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Run a side effect at most once in the life of this session; later calls return the recorded result."""

@@ -12,7 +12,7 @@
     │  └─ NotFound · Ambiguous
     ├─ AgentFailed            the program under relight failed            exit 1   RL-3xxx
     │  └─ ChildFailed         a child that was waited for has no result
-    ├─ Waiting                not a failure: a person has to answer       exit 0
+    ├─ Waiting                not a failure: it waits for a person, or a time   exit 0
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt · LimitReached (exit 6)
     │  ├─ ToolsChanged · HasForks · Finished · QueueFull
@@ -31,6 +31,7 @@ A driver's exception is wrapped once, in the store where it arises, and never le
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from relight.text.explained import Explained
@@ -199,23 +200,23 @@ class ChildFailed(AgentFailed):
 
 
 class Waiting(RelightError):
-    """Leaves the block of a session that waits for a person, after the wait is committed. Not a failure: the next
-    opening continues. A program that does not catch it ends with `line` on stderr and exit code 0."""
+    """Leaves the block of a session that waits for a person, or `until` a time, after the wait is committed."""
 
     code = "RL-3002"
     exit_code = 0
     http_status = 202
 
-    def __init__(self, session: str, question: str, *, cure: str | None = None) -> None:
-        super().__init__(f"waiting for an answer: {question}", hints=[cure or f"relight send {session} ANSWER"])
-        self.session, self.question, self.is_supervised = session, question, False
+    def __init__(self, session: str, question: str, *, cure: str | None = None, until: datetime | None = None):
+        what = f"sleeping until {until:%Y-%m-%d %H:%M:%S} UTC" if until else f"waiting for an answer: {question}"
+        super().__init__(what, hints=[cure or f"relight send {session} ANSWER"])
+        self.session, self.question, self.until, self.is_supervised = session, question, until, False
         """whether a supervisor or worker started the program: it reports the wait, and starts the program again"""
 
     @property
     def line(self) -> str:
         """What it waits for and what ends the wait, as one line for a terminal."""
-        what = one_line(shortened(f"{self.session} is {self.message}", 400))
-        return f"relight: {what}  ({self.hints[0]}, then run this program again)"
+        what = one_line(shortened(self.message, 400))
+        return f"relight: {self.session} is {what}  ({self.hints[0]}, then run this program again)"
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows instead of a traceback."""
@@ -579,13 +580,11 @@ class StoreFull(StoreError):
     code = "RL-5005"
 
     def __init__(self, where: str) -> None:
-        super().__init__(
-            f"{where}: no space left; nothing was written, earlier steps are intact",
-            hints=[
-                "free some space on that disk, then run it again; sessions can be read meanwhile",
-                "see what can be removed: relight sweep --dry-run",
-            ],
-        )
+        hints = [
+            "free some space on that disk, then run it again; sessions can be read meanwhile",
+            "see what can be removed: relight sweep --dry-run",
+        ]
+        super().__init__(f"{where}: no space left; nothing was written, earlier steps are intact", hints=hints)
         self.where = where
 
 

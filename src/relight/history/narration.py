@@ -15,6 +15,7 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.history.events import Event
+from relight.journal.conversation.dialogue import SLEEP
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
 from relight.text.format import count
@@ -303,8 +304,10 @@ def _rest(event: Event) -> list[Row]:
         texts.append(f'checkpoint "{one_line(event.label)}"')
     if event.partial is not None:
         texts.append(f"partial result {short(event.partial)}")
-    if event.answer:
+    if event.answer and event.answer[0] != SLEEP:
         texts.append(f"answered: {short(event.answer[1])}")
+    elif event.answer and event.status is not None and event.status["status"] == "working":
+        texts.append(headline(event.status["reason"]))  # a pause; one that gives its process back is a status
     texts += [_noted(key, value) for key, value in event.note.items() if value and key not in _OWN_ROWS]
     if event.state and event.kind == "state":
         texts.append("state: " + ", ".join(map(one_line, event.state)))

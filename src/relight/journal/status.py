@@ -71,6 +71,9 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
     """A session as every entry point shows it."""
     status, reason = derived_status(head, evidence)
     live = status in LIVE
+    sleeps = live and head.wake_us is not None and head.wake_us > evidence.now_us
+    if live and head.wake_us is not None and not sleeps:
+        reason = None  # it slept, and goes on
     in_doubt = 0 if live else len(head.open)
     info = SessionInfo(
         id=identity.id,
@@ -100,7 +103,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         doing=_doing(head) if live else None,
         last_step_at=at(head.updated_us) if head.seq else None,
         saved_at=at(head.updated_us) if head.seq else None,
-        wake_at=at(head.wake_us) if head.wake_us is not None else None,
+        wake_at=at(head.wake_us) if head.wake_us is not None and (sleeps or head.status not in LIVE) else None,
         cost=head.usage.cost,
         cost_rate=_cost_rate(identity, head, evidence) if live else None,
         cost_tree=evidence.cost_tree if evidence.cost_tree is not None else head.usage.cost,
@@ -170,7 +173,7 @@ def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple
     if info.status == "halted":
         more = more_for(info.failure, name, has_command=info.command is not None)
         return "halted", headline(info.reason) or "halted", more or f"relight show {name}"
-    silent = (evidence.now_us - head.updated_us) / 1e6
+    silent = (evidence.now_us - max(head.updated_us, head.wake_us or 0)) / 1e6  # a pause is not quiet
     if info.status == "working" and silent > quiet_after_seconds(evidence.gaps_us):
         return "quiet", f"no step for {silent / 60:.0f} min", f"relight tail {name} -f"
     return None

@@ -74,16 +74,19 @@ class Queues(Noun):
         self,
         ref: str,
         *,
-        queue: str = DEFAULT_QUEUE,
+        queue: str | None = None,
         prompt: str | None = None,
         priority: int = 0,
         wants: Sequence[str] = (),
         not_before: datetime | float | None = None,
         limits: Allowance = NO_ALLOWANCE,
     ) -> SessionInfo:
-        """Queue a stopped session for a worker; before the head, a fork. Refused while it is owned."""
+        """Queue a stopped session for a worker; before the head, a fork. Refused while it is owned. Without a queue: in
+        the one it came from, else the default one."""
         context, found = self._context, self._found(ref)
-        queue_position = queueing.position_for(context, queue, priority=priority, wants=wants)
+        former = found.whole_head().queue_position
+        own = former.queue if former is not None else DEFAULT_QUEUE
+        queue_position = queueing.position_for(context, queue or own, priority=priority, wants=wants)
         # Before the fork below: a refusal must not leave a new session behind.
         queueing.refuse_unstartable(found.identity)
         limiting.refuse(context, found, limits)

@@ -9,13 +9,14 @@ is swallowed: `Waiting` leaves the block too, after the wait is committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Unpack
 
 from relight.errors import UsageError
 from relight.files.capture import Files
 from relight.journal.codec import isolated
-from relight.sessions.calls import effects, questions
+from relight.sessions.calls import effects, questions, timers
 from relight.sessions.calls.open_calls import PARALLEL
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.context import Context
@@ -308,6 +309,16 @@ class Session:
         the first asking.
         """
         return questions.ask(self._writer, question, key, choices, timeout, default)
+
+    def sleep(
+        self, seconds: float | None = None, *, until: datetime | float | None = None, key: str | None = None
+    ) -> None:
+        """A durable pause: the wake-up time is committed first, and after a death only the rest of it is slept.
+
+        A long one gives the process back by `Waiting` where a supervisor or worker started the program, and starts it
+        again then. `until` is a datetime or a timestamp. `key` makes all pauses under it one, for good.
+        """
+        drive(timers.sleep(self._writer, seconds, until, key), self._context.clock)
 
     # -- children ---------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -80,6 +81,8 @@ class SessionWriter:
         """effects that run in this attempt, and so are not in doubt"""
         self.used_answers: list[str] = []
         """keys of answers returned to the program; the next step commits them as used"""
+        self.sleeping: set[str] = set()
+        """slots of the pauses under way in this process"""
         self.misused: UsageError | None = None
         """an `ask` was called inside a tool: raised to the program instead of becoming a result for the model"""
         self.is_async = False
@@ -164,11 +167,13 @@ class SessionWriter:
         view: View | None = None,
         asked: bool = False,
         finishing: bool = False,
+        uses_answers: bool = True,
     ) -> Checkpoint:
         """Commit one step with everything due with it: unsaved state, used answers, closed calls, snapshots.
 
-        `finishing`: a write that is still allowed after the block was left (the outcome of an effect, the end of the
-        block).
+        `uses_answers=False`: a wait. The program that is started again asks everything before it again, and gets the
+        answers that it was given here. `finishing`: a write that is still allowed after the block was left (the outcome
+        of an effect, the end of the block).
         """
         recorder = self.recorder
         with recorder.lock:
@@ -183,7 +188,7 @@ class SessionWriter:
                     return earlier
                 self.check_open(finishing=finishing)
             pending = self.state.pending()
-            used = list(self.used_answers)
+            used = list(self.used_answers) if uses_answers else []
             whole = self._with_pending(changes, pending) if pending is not None or recorder.fold.has_open else changes
             if used:
                 whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
@@ -318,13 +323,21 @@ class SessionWriter:
 
     # -- waiting ----------------------------------------------------------------------------------------------
 
-    def wait(self, change: StatusChange, *, question: str | None = None, cure: str | None = None) -> Waiting:
+    def wait(
+        self,
+        change: StatusChange,
+        *,
+        question: str | None = None,
+        cure: str | None = None,
+        until: datetime | None = None,
+        answer: Sequence[Any] = (),
+    ) -> Waiting:
         """Commit a wait and release the lease; the exception that leaves the block."""
-        self.record("status", Changes(status=change), release=True)
+        self.record("status", Changes(status=change, answer=list(answer)), release=True, uses_answers=False)
         report_uncaught_waits()
         recorded = self.recorder.head.question  # as it was redacted
         cure = cure or cure_of(recorded, change.asking, self.name)
-        error = Waiting(self.name, question or as_asked(recorded), cure=cure)
+        error = Waiting(self.name, question or as_asked(recorded), cure=cure, until=until)
         error.is_supervised = self.is_supervised
         return error
 

@@ -47,11 +47,12 @@ def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[
 
 
 def is_time(context: Context, head: Head, *, stop: Callable[[], bool]) -> bool:
-    """Wait for a question with a time-out, until it is answered or times out: whether its program is to run now.
+    """Wait for the end of a pause, or for a question with a time-out until it is answered or times out: whether its
+    program is to run now.
 
     False for a question without a time-out, and for a session with a queue position, which a worker wakes.
     """
-    if head.status != "waiting" or head.wake_us is None or head.queue_position is not None:
+    if head.status not in ("waiting", "queued") or head.wake_us is None or head.queue_position is not None:
         return False
     return wait(context, head.session, head.wake_us, stop=stop) == "now"
 

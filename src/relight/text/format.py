@@ -166,6 +166,8 @@ def now_text(info: SessionInfo, now: datetime) -> str:
     said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
     if info.status == "waiting":
         return one_line(info.attention.text if info.attention is not None else info.reason or "")
+    if info.wake_at is not None and (info.reason or "").startswith("sleeping until"):
+        return f"sleeping until {moment(info.wake_at, now)}"
     if info.status in LIVE:
         since = seconds_between(info.doing.since, now) if info.doing is not None else None
         doing = f"{info.doing.tool} ({duration(since or 0)})" if info.doing is not None else said

@@ -67,6 +67,23 @@ def test_a_question_with_a_time_is_woken_when_it_is_over_and_one_without_is_not(
     assert worker.rl.sessions.get(patient).status == "waiting"
 
 
+def test_a_session_that_sleeps_goes_back_into_its_own_queue_and_is_woken(world: Simulation) -> None:
+    worker = SimulatedWorker(world)
+    session = existing(world, worker.rl)
+    worker.step(3)
+    attendant = worker.attendants.of(session)
+    with pytest.raises(relight.Waiting, match="sleeping until"):
+        attendant.take_over().sleep(600)
+    attendant.end()
+    before = worker.rl.sessions.get(session)
+    assert (before.status, before.queue, before.attention) == ("queued", "q", None)
+    worker.step(3)
+    assert not list(worker.loop.running)
+    world.time.advance(601)
+    worker.step(3)
+    assert worker.loop.running == (session,)
+
+
 def test_a_lease_that_is_being_handed_over_is_renewed_until_it_is_taken(world: Simulation) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2")
     session = existing(world, worker.rl)

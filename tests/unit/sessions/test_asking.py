@@ -48,6 +48,17 @@ def test_in_one_life_the_second_asking_is_a_new_question_too(world: Simulation) 
     assert (info.status, info.question) == ("waiting", "continue?")
 
 
+def test_two_questions_in_a_row_are_asked_once_each(world: Simulation) -> None:
+    heard: list[Any] = []
+    for answer in ("red", "large", None):
+        with suppress(Waiting), world.restart().session("w") as s:
+            heard = [s.ask("which?"), s.ask("which?")]
+        if answer is not None:
+            assert (heard, world.start().sessions.get("w").question) == ([], "which?")
+            world.start().runs.send("w", answer)
+    assert heard == ["red", "large"]
+
+
 def test_dying_between_answer_and_next_step_neither_asks_again_nor_loses_it_and_after_it_is_used(
     world: Simulation,
 ) -> None:

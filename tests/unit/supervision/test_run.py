@@ -147,6 +147,22 @@ def test_a_question_with_a_time_is_waited_for_and_goes_on_with_its_default(shell
     assert (info["status"], info["attempt"]) == ("completed", 2)
 
 
+def test_a_long_pause_ends_the_program_and_its_supervisor_starts_it_again(shell: Shell) -> None:
+    (shell.directory / "naps.py").write_text(
+        "import os, relight, relight.sessions.calls.timers as timers\n"
+        "timers.LONG_SECONDS = 0.5\n"
+        "with relight.open() as rl, rl.session('x') as s:\n"
+        "    print('begins', flush=True)\n"
+        "    s.sleep(1)\n"
+        "    s.complete(s.attempt)\n"
+    )
+    done = shell.run("run", "--name", "naps", "--", PYTHON, "naps.py")
+    assert (done.returncode, done.stdout) == (0, "begins\nbegins\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    info = session(shell, "naps")
+    assert (info["status"], info["attempt"]) == ("completed", 2)
+
+
 # -- programs that do not -------------------------------------------------------------------------------------
 
 

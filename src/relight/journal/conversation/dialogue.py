@@ -14,6 +14,12 @@ from relight.values.step import Carried, Changes, Step
 
 ONE_ASKING: Final = "ask:"
 """prefix of the key of an answer that is for one asking"""
+SLEEP: Final = "relight: sleep"
+"""pseudo-question under which the wake-up time of a pause is filed"""
+SLEEPING: Final = "sleeping until"
+"""how the reason of a session begins that sleeps"""
+_PAUSE: Final = "sleep:"
+"""prefix of the key of a pause without a key of its own"""
 NEXT_PROMPT: Final = "relight: next prompt"
 """pseudo-question under which a prompt waits until its agent is started"""
 
@@ -65,6 +71,9 @@ class Dialogue:
             self.stop = (step.seq, changes.stop) if changes.stop is not None else None
         if self.answers:  # 0.1.0 did not record use: its answers to questions count until the next message
             self.answers = {asked: one for asked, one in self.answers.items() if _is_decision(asked)}
+        # A pause that its program never took up again ends with the next turn, or a later one would find it over.
+        if self.answered and (replied or changes.prompt is not None):
+            self.answered = {key: one for key, one in self.answered.items() if not key.startswith(_PAUSE)}
         if words is None:
             return
         self.last_user_message, self.asking = words, None

@@ -5,6 +5,7 @@
 
 An answer belongs to one asking. It is used up by the first step committed after it was returned, in the same commit: a
 crash before that step leaves it unused, and the same question gets it again; after it, the same text is a new question.
+Another wait is no such step: the program that is started again asks both again, and gets both answers.
 A `key` makes all askings under it one. An answer that no program asks for again lapses with the next user message, so
 that an old yes never approves a new question.
 """
@@ -42,7 +43,7 @@ def ask(
     writer.refuse_in_batch("ask")
     recorder = writer.recorder
     digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
-    slot = f"key:{key}" if key is not None else ONE_ASKING + digest
+    slot = f"key:{key}" if key is not None else _next_slot(writer, ONE_ASKING + digest)
     with recorder.lock:
         if recorder.has_unknown_commit:
             recorder.resolve_unknown("mark")
@@ -90,6 +91,12 @@ def _refuse_inside(writer: SessionWriter) -> None:
         raise writer.misused
 
 
+def _next_slot(writer: SessionWriter, slot: str) -> str:
+    """The slot of this asking: after answers to the same text that no step has used yet, the next number."""
+    asked = sum(used == slot or used.startswith(f"{slot}:") for used in writer.used_answers)
+    return f"{slot}:{asked}" if asked else slot
+
+
 def _mark_used(writer: SessionWriter, slot: str, answer: Any) -> Any:
     writer.used_answers.append(slot)
     return answer
@@ -111,5 +118,5 @@ def _give_up(writer: SessionWriter, slot: str, question: str, default: Any) -> A
         raise TimeoutError(f"no answer in time: {question}")
     default = isolated(default)
     note = {"answered": "by its default: no answer in time"}
-    writer.record("mark", Changes(answer=[question, default, slot], note=note))
+    writer.record("mark", Changes(answer=[question, default, slot], note=note), uses_answers=False)
     return default if slot.startswith("key:") else _mark_used(writer, slot, default)
