@@ -12,6 +12,7 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.policy import Policy, Retention
 
 if TYPE_CHECKING:
+    from relight.bundles import backup as backing_up
     from relight.bundles import copying
     from relight.files import drill as drilling
     from relight.history import queries
@@ -22,6 +23,7 @@ else:
     drilling, queries, operator = map(
         LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
     )
+    backing_up = LazyModule("relight.bundles.backup")
     copying, searching = map(LazyModule, ("relight.bundles.copying", "relight.history.search"))
     remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
 
@@ -75,6 +77,13 @@ class Admin(Noun):
         """Add steps to the index of words that a search uses, for so many seconds or until all are in it; how many are
         left."""
         return searching.catch_up(self._context.store, seconds=seconds, progress=progress)
+
+    def backup(
+        self, path: str | os.PathLike[str], *, progress: backing_up.Progress | None = None
+    ) -> backing_up.BackedUp:
+        """Write the whole store, as it is at one moment, to a new SQLite file that is a store itself, and its captured
+        files to the directory `path`.blobs; verified by every digest before the file appears. Others go on writing."""
+        return backing_up.backup(self._context, Path(path), progress=progress)
 
     def copy(self, destination: str, *refs: str, progress: copying.Progress | None = None) -> copying.Copied:
         """Copy sessions with what they depend on and their files into another store of any kind, or all of them.

@@ -16,7 +16,7 @@ A store decides nothing: what may be written is decided by journal/, which owner
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -279,4 +279,13 @@ class ExpiringStore(Protocol):
 
     def expired(self, session: str) -> Tombstone | None:
         """The tombstone of a session that the store deleted by itself."""
+        ...
+
+
+class SelfCopyingStore(Protocol):
+    """What a store has that can be copied as a whole (`StoreInfo.copies_itself`)."""
+
+    def copy_to(self, path: Path, progress: Callable[[int, int], object]) -> None:
+        """Write all of it, as it is at one moment, to a new SQLite file; durable on return. Others go on writing.
+        `progress` is told how many pages of how many are done."""
         ...

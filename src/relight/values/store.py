@@ -30,6 +30,8 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """it can be read at present, but not written"""
     expires: bool = False
     """it deletes finished sessions by itself: the store is an `ExpiringStore` too"""
+    copies_itself: bool = False
+    """it can write a copy of all of it to a file: the store is a `SelfCopyingStore` too"""
     indexed: bool = False
     """it has an index of the words of all steps: the store is an `IndexedStore` too"""
 

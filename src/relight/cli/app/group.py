@@ -49,6 +49,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "import": "maintenance.import_:import_bundle",
         "import-langgraph": "maintenance.import_langgraph",
         "copy": "maintenance.copy",
+        "backup": "maintenance.backup",
     },
     "Fleet": {
         "worker": "fleet.worker",

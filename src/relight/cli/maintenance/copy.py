@@ -7,7 +7,6 @@ import msgspec
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
-from relight.errors import NotFound
 from relight.text.format import count
 
 
@@ -27,13 +26,9 @@ def copy(cli: CliContext, source: str, destination: str, refs: tuple[str, ...], 
     from relight import wiring
 
     console = cli.console
+    wiring.refuse_missing(source)
     with wiring.open(source, create=False, ready=False) as rl:
-        if not rl.store.url.startswith("memory:") or source == "memory:":
-            done = rl.admin.copy(
-                destination, *refs, progress=lambda what, n, of: console.status(f"{what} {n:,} of {of:,}")
-            )
-        else:
-            raise NotFound(source, what="store")
+        done = rl.admin.copy(destination, *refs, progress=lambda what, n, of: console.status(f"{what} {n:,} of {of:,}"))
     console.status("")
     if as_json:
         console.document(msgspec.to_builtins(done) | {"ok": done.ok})

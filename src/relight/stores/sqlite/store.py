@@ -22,6 +22,7 @@ from relight.ports.schema import SchemaStatus
 from relight.ports.search import StoredText, Words
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.sqlite import listing, queues, reading, removal, search, sessions, snapshots
+from relight.stores.sqlite.backup import backup
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.connection import fork_safety as forks
 from relight.stores.sqlite.connection.database import Database
@@ -73,6 +74,7 @@ class SqliteStore:
             durability="power-loss",
             schema_version=VERSION,
             read_only=self._database.read_only,
+            copies_itself=True,
             indexed=True,
         )
 
@@ -330,6 +332,9 @@ class SqliteStore:
     def check(self) -> list[Damage]:
         with self._readers.reading() as cursor:
             return list(examine(cursor.connection, self._database.watermark, evidence_of(self._path)))
+
+    def copy_to(self, path: Path, progress: Callable[[int, int], object]) -> None:
+        backup(self._database, path, progress)
 
     def changed(self) -> object:
         with self._readers.watching() as connection:

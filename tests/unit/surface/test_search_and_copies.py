@@ -1,4 +1,4 @@
-"""`rl.sessions.search(text)`, `rl.admin.index`, `rl.admin.copy`: the rows of the surface, on one store."""
+"""`rl.sessions.search(text)`, `rl.admin.index`, `rl.admin.copy`, `rl.admin.backup`: the rows of the surface."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def test_admin_copy_into_another_store(tmp_path: Path) -> None:
             s.append({"role": "user", "content": "one"})
         done = rl.admin.copy(str(tmp_path / "other.db"), "shed")
         assert done.ok and (done.copied, done.verified, done.steps) == (1, 1, 3)
+
+
+def test_admin_backup_is_a_store(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        with rl.session("shed") as s:
+            s.append({"role": "user", "content": "one"})
+        done = rl.admin.backup(tmp_path / "kept.db")
+        assert (done.sessions, done.steps, done.files) == (1, 3, None)
+    with relight.open(tmp_path / "kept.db") as there:
+        assert there.history.load("shed").messages == [{"role": "user", "content": "one"}]
