@@ -19,7 +19,7 @@ import pytest
 
 import relight.wiring  # noqa: F401  installs what agents and frameworks teach the journal, for pure tests too
 
-pytest_plugins = ["tests.support.figures", "relight.testing"]
+pytest_plugins = ["tests.support.figures", "relight.testing", "tests.support.recorded_spans"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PROOF = bool(os.environ.get("RELIGHT_PROOF"))

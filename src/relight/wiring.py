@@ -30,7 +30,8 @@ from relight.sessions.context import Context
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
 from relight.system import private_directories, program_files
-from relight.system.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
+from relight.system.environment_secrets import redactor
+from relight.system.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.wiring_agents import Agents, Hooks
 
 if TYPE_CHECKING:

@@ -14,21 +14,20 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import relight
 from relight.errors import RelightError, UsageError, Waiting
 from relight.journal.redaction.recorded_fields import DECLARED
-from relight.server.http import tracing
 from relight.server.http.logs import LOG, JsonLines, PlainLines
 from relight.stores.postgres.migrate import TABLES
+from relight.telemetry.spans import span
+from relight.testing import ScriptedModel
 from tests.docs.pages import ROOT
 from tests.support.calls import call
 from tests.support.figures import Figure
 from tests.support.files_on_disk import files_below
 from tests.support.postgres_server import running
+from tests.support.recorded_spans import RecordedSpans
 from tests.support.redis_server import RedisServer, redis_program
 from tests.support.server_harness import ServerHarness
 from tests.support.shell import Shell, eventually
@@ -143,6 +142,30 @@ def test_a_programs_own_data_is_kept_as_it_is_unless_it_asks(tmp_path: Path, can
         assert canary.found_in(*(json.dumps(one) for _, one in rl.history.documents("s", redact=False))) == found
 
 
+def test_what_is_logged_and_traced_about_a_session_holds_none_of_it(
+    tmp_path: Path, canary: Canaries, recorded_spans: RecordedSpans, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "relight")
+
+    def refuse(to: str) -> str:
+        raise ValueError(f"{to} {canary('error of a tool')}")
+
+    told = [{"refuse": {"to": canary("argument")}}, ConnectionError(canary("error of a model")), canary("reply")]
+    with relight.open(tmp_path / "r.db") as rl:
+        tell_all_about(rl, canary)
+        with rl.session("data") as s:
+            tell_all_data(s, canary)
+        with rl.session("runs", model="m", provider="anthropic") as s:
+            retry = relight.Retry(first_seconds=0.001)
+            model, tools = ScriptedModel(told), {"refuse": refuse}
+            s.run(model, tools=tools, prompt=canary("loop's prompt"), retry=retry)
+    logged = [f"{vars(record)} {record.getMessage()}" for record in caplog.records]
+    spans = [one.to_json() for one in recorded_spans.exporter.get_finished_spans()]
+    assert {record.name for record in caplog.records} >= {"relight.session", "relight.tool", "relight.model"}
+    assert len(spans) > 20 and any("execute_tool" in one for one in spans)
+    assert canary.found_in(*logged, *spans) == []
+
+
 @pytest.mark.parametrize("how", ["session", "environment"])
 def test_with_redaction_a_programs_data_is_in_no_byte_either(
     tmp_path: Path, canary: Canaries, how: str, monkeypatch: pytest.MonkeyPatch, figure: Figure
@@ -230,12 +253,8 @@ def test_the_rows_of_a_server_hold_none_of_it(canary: Canaries, program: Callabl
 
 
 def test_a_server_says_and_keeps_none_of_it(
-    tmp_path: Path, canary: Canaries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, canary: Canaries, recorded_spans: RecordedSpans, caplog: pytest.LogCaptureFixture
 ) -> None:
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("relight"))
     kept = tmp_path / "kept"
     kept.mkdir()
     harness = ServerHarness(kept / "r.db")
@@ -257,10 +276,10 @@ def test_a_server_says_and_keeps_none_of_it(
         with caplog.at_level(logging.DEBUG, LOG.name):
             LOG.error("odd", extra={"said": canary("log"), "error": ValueError(canary("logged error"))})
         lines = [form.format(record) for record in caplog.records for form in (JsonLines(), PlainLines())]
-        with pytest.raises(ValueError, match="ghp_"), tracing.span("odd", {"what": canary("attribute")}) as span:
-            span.set("more", canary("later attribute"))
+        with pytest.raises(ValueError, match="ghp_"), span("odd", {"what": canary("attribute")}) as odd:
+            odd.set("more", canary("later attribute"))
             raise ValueError(canary("error in a span"))
-        reported = [one.to_json() for one in spans.get_finished_spans()]
+        reported = [one.to_json() for one in recorded_spans.exporter.get_finished_spans()]
         assert len(reported) > len(answers)
         assert canary.found_in(*shown, *lines, *reported, *readable(harness.rl), *files_in(kept)) == []
     finally:

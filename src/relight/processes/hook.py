@@ -16,7 +16,7 @@ from typing import Any
 from relight.ports.hooks import EPOCH_VARIABLE
 from relight.ports.runtime import AGENT_VARIABLE, OWNER_VARIABLE, SESSION_VARIABLE
 from relight.supervision.hook import record_hook
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 from relight.wiring import open_context
 
 

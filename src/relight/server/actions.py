@@ -27,10 +27,10 @@ from relight.ports.clock import Clock
 from relight.server.http.guard import body_digest_of, principal_of
 from relight.server.http.logs import LOG
 from relight.server.http.refusals import KeyBusy, KeyReused, TooMany
-from relight.server.http.tracing import span
 from relight.server.settings import ServerSettings
 from relight.server.state import ServerState
 from relight.server.tokens import Principal
+from relight.telemetry.spans import span
 from relight.values.tombstone import Tombstone
 
 _MAX_KEY_LENGTH: Final = 200

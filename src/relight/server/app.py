@@ -78,6 +78,8 @@ def create_app(
         docs_url=None,  # FastAPI's pages load scripts from another site, which the CSP forbids
         redoc_url=None,
         openapi_url=None,
+        # What it would report by itself is not redacted: addresses, parsed bodies, tracebacks.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         redirect_slashes=False,  # one path per route, so that the guard's list of open paths is exact
     )
     app.state.service = service

@@ -22,7 +22,7 @@ import apsw
 from relight.errors import StoreUnavailable
 from relight.system import private_directories
 from relight.system.durable import NEEDS_FULL_SYNC
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 
 FILE: Final = "server.db"
 _BUSY_MS: Final = 10_000

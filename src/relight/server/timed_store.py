@@ -1,4 +1,4 @@
-"""Proxies that time and trace every commit and every capture of this process."""
+"""Proxies that time every commit and every capture of this process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from relight.errors import StoreError
 from relight.library.facade import Relight
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
-from relight.server.http.tracing import span
 from relight.server.metrics import Metrics
+from relight.telemetry.spans import span
 from relight.values.step import Committed, Draft
 
 
@@ -28,13 +28,11 @@ class _Measured:
 
     def commit(self, session: str, draft: Draft) -> Committed:
         began = time.perf_counter()
-        with span("save", {"relight.session": session, "relight.kind": draft.kind}) as traced:
-            try:
-                committed = self._store.commit(session, draft)
-            except StoreError as error:
-                self._metrics.store_errors.labels(error.code).inc()
-                raise
-            traced.set("relight.seq", committed.step.seq)
+        try:
+            committed = self._store.commit(session, draft)
+        except StoreError as error:
+            self._metrics.store_errors.labels(error.code).inc()
+            raise
         self._metrics.saves.observe(time.perf_counter() - began)
         for one in draft.snapshots:
             self._metrics.snapshot_bytes.inc(one.stored_bytes)

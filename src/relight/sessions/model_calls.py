@@ -26,7 +26,10 @@ from relight.journal.provider_errors import is_transient, retry_after_seconds
 from relight.sessions.coroutines import Execute, Pause, Program
 from relight.sessions.inputs import Reply
 from relight.sessions.session_writer import SessionWriter
+from relight.telemetry.logs import MODEL, warn
+from relight.telemetry.spans import NO_SPAN, reply_span
 from relight.values.policy import Retry
+from relight.values.usage import usage_from
 
 _FINAL: Final = ("get_final_message", "get_final_completion", "get_final_response")
 """how the SDKs' stream helpers give the whole reply"""
@@ -35,15 +38,23 @@ _FINAL: Final = ("get_final_message", "get_final_completion", "get_final_respons
 def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) -> Program[ParsedReply]:
     """One reply of the model; transient errors are retried. It is given copies: what it marks on a message (for a
     cache) is for that one request."""
+    recorder = writer.recorder
     for failures in range(1, retry.attempts + 1):
         try:
-            return read_reply(
-                writer, (yield Execute(model, partial(_received_from, model, list(map(copied, writer.messages())))))
-            )
+            with reply_span(recorder.identity, recorder.head) as span:
+                run = partial(_received_from, model, list(map(copied, writer.messages())))
+                reply = read_reply(writer, (yield Execute(model, span.around(run, awaits=writer.is_async))))
+                if span is not NO_SPAN:
+                    format = recorder.fold.format_with(reply.messages)
+                    is_known = any(map(format.recognises, [*writer.messages(), *reply.messages]))
+                    span.reply(format.name if is_known else None, usage_from(reply.usage), reply.stop)
+                return reply
         except Exception as error:
             seconds = None if failures == retry.attempts else _pause_seconds(writer, retry, error, failures)
             if seconds is None:
                 raise
+            why = f"{type(error).__name__}: {error}"
+            warn(MODEL, f"{writer.name}: the model is asked again in {seconds:.1f} s: {why}", recorder.log_fields)
             yield Pause(seconds)
     raise AssertionError("unreachable: the last failure is raised")
 

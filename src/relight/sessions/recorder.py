@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from logging import INFO
 from typing import Final
 
 from relight.errors import LeaseLost, NotFound, RelightError, StoreUnavailable, UsageError
@@ -26,6 +27,8 @@ from relight.ports.store import Store
 from relight.sessions.heartbeat import BEATS_A_LEASE, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
 from relight.system.fork_handlers import reset_after_fork
+from relight.telemetry.logs import SESSION, STORE, log_commit, warn
+from relight.telemetry.spans import NO_SPAN, commit_span
 from relight.values.checkpoint import Checkpoint, at, public_snapshot
 from relight.values.queues import QueuePosition
 from relight.values.session import Head, Identity
@@ -108,10 +111,16 @@ class Recorder:
         except (LeaseLost, NotFound) as error:
             if self.owns:
                 self.lost = error
-        except RelightError:
+                warn(SESSION, f"the lease is lost: {error}", self.log_fields)
+        except RelightError as error:
             # The store does not answer. The next beat tries again: an expired lease that no other process claimed is
             # still valid.
-            return
+            warn(STORE, f"the lease could not be renewed: {error}", self.log_fields)
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What every log record about this session says."""
+        return {"session": self.identity.id, "seq": self.head.seq, "attempt": self.head.attempt, "epoch": self.epoch}
 
     def commit(
         self,
@@ -154,6 +163,8 @@ class Recorder:
                     self._unknown_commit, self._fold_is_stale = (draft, given, before), True
                     raise
         faults.point("commit.told")
+        if changes.intents or changes.outcomes or SESSION.isEnabledFor(INFO):
+            log_commit(self.identity, committed, changes)
         return checkpoint_of(committed, self.identity.model, changes.snapshot)
 
     @property
@@ -219,14 +230,21 @@ class Recorder:
         return tuple(closed + [slot.effect_key for slot in slots + self.fold.answered_by(changes.messages)])
 
     def _write(self, draft: Draft, given: Changes) -> Committed:
+        span = commit_span(self.identity.id, draft.kind)
         try:
-            return self.store.commit(self.identity.id, draft)
+            if span is NO_SPAN:
+                return self.store.commit(self.identity.id, draft)
+            with span:
+                committed = self.store.commit(self.identity.id, draft)
+                span.set("relight.seq", committed.step.seq)
+            return committed
         # Only StoreUnavailable leaves the outcome open: the connection may have died after the server committed. Every
         # other error of a store means that the transaction was rolled back.
         except StoreUnavailable:
             self._unknown_commit = (draft, given, self.head.seq)
             found = self._try_to_resolve()
             if found is None:
+                warn(STORE, "a commit's outcome is unknown, the store does not answer", self.log_fields)
                 raise
             return found
 

@@ -7,34 +7,13 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from relight.system import private_directories
 from relight.system.platform import Platform
 from relight.system.process_table import ProcessTable, process_table
 from relight.values.lease import Instant, Owner
-
-if TYPE_CHECKING:
-    from relight.journal.redaction.redactor import Redactor
-
-
-@cache
-def redactor() -> Redactor:
-    """A redactor for the secrets in this process's environment; cached."""
-    from relight.journal.redaction.redactor import Redactor
-
-    return Redactor(secrets_of(os.environ))
-
-
-def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables with secret values: those with telling names, and those that RELIGHT_SECRETS lists."""
-    from relight.journal.redaction.redactor import secret_names
-
-    declared = [name for name in environment.get("RELIGHT_SECRETS", "").split(",") if name in environment]
-    return {name: environment[name] for name in (*secret_names(environment), *declared)}
 
 
 class SystemClock:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 
 _STDOUT: Final = 1
 _STDERR: Final = 2

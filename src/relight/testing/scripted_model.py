@@ -12,13 +12,13 @@ from copy import deepcopy
 from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
+from relight.errors import UsageError
 from relight.journal.formats.registry import by_name
 from relight.sessions.inputs import Reply
 from relight.testing.conversation import lint
 
 Calls: TypeAlias = Mapping[str, Mapping[str, Any]]
 """tools by name, each with its arguments"""
-ScriptedReply: TypeAlias = str | Calls | Sequence[str | Calls] | Exception
 FormName: TypeAlias = Literal["anthropic", "openai", "openai_responses"]
 _INPUT_TOKENS: Final = 10
 _OUTPUT_TOKENS: Final = 5
@@ -34,7 +34,7 @@ class ScriptedModel:
         ScriptedModel([["I look.", {"read": {"path": "a"}}], ConnectionError("reset"), "Done."])
     """
 
-    def __init__(self, replies: Iterable[ScriptedReply], *, form: FormName = "anthropic") -> None:
+    def __init__(self, replies: Iterable[object], *, form: FormName = "anthropic") -> None:
         self._format = by_name("openai_chat" if form == "openai" else form)
         self._replies: list[Sequence[str | Calls]] = []
         self._errors: dict[int, list[Exception]] = {}
@@ -42,7 +42,7 @@ class ScriptedModel:
             if isinstance(one, Exception):
                 self._errors.setdefault(len(self._replies), []).append(one)
             else:
-                self._replies.append([one] if isinstance(one, str | Mapping) else list(one))
+                self._replies.append(_parts(one))
         self.conversations: list[list[dict[str, Any]]] = []
         """the messages of each call, in this process"""
 
@@ -79,6 +79,20 @@ class ScriptedModel:
         if self._format.name == "anthropic":
             return _anthropic(text, calls)
         return _responses(text, calls) if self._format.spans else _chat(text, calls)
+
+
+def _parts(reply: object) -> list[str | Calls]:
+    parts: list[Any] = list(reply) if isinstance(reply, list | tuple) else [reply]
+    for part in parts:
+        if not isinstance(part, str) and not (isinstance(part, Mapping) and all(map(_is_call, part.items()))):
+            raise UsageError(
+                f"a scripted reply is a text, {{tool: {{argument: value}}}}, or a list of both, not {part!a}"
+            )
+    return parts
+
+
+def _is_call(item: tuple[object, object]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], Mapping)
 
 
 _Calls: TypeAlias = list[tuple[str, str, dict[str, Any]]]

@@ -14,7 +14,7 @@ from typing import Final
 
 from relight.journal.redaction.redactor import Redactor
 from relight.journal.redaction.secrets.spans import OPENING
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 from relight.workspaces.changes.scan import build, parse
 
 MARK: Final = OPENING.encode()

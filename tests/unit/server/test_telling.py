@@ -12,18 +12,14 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
 from relight.history.events import Event
-from relight.server.http import tracing
 from relight.server.http.logs import LOG, JsonLines, PlainLines
 from relight.server.live.overview import Overview
 from relight.server.resume_stats import resumes_of
 from tests.docs.pages import ROOT
+from tests.support.recorded_spans import RecordedSpans
 from tests.support.server_harness import ServerHarness
 from tests.unit.server.conftest import fill
 
@@ -131,15 +127,11 @@ def test_a_change_is_logged_with_its_session(some: ServerHarness) -> None:
     assert (did["session"], did["seq"], did["verb"], did["who"]) == (info.id, info.seq, "send", "admin")
 
 
-def test_requests_and_saves_are_traced_where_there_is_a_tracer(some: ServerHarness) -> None:
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    trace.set_tracer_provider(provider)
-    tracing._tracer.cache_clear()
+def test_requests_and_commits_are_traced_where_there_is_a_tracer(
+    some: ServerHarness, recorded_spans: RecordedSpans
+) -> None:
     some.client().post("/api/sessions/fix-login/send", json={"text": "yes"})
-    found = {one.name: one for one in spans.get_finished_spans()}
-    save, request = found["relight save"], found["relight POST"]
+    save, request = recorded_spans.named("relight commit")[-1], recorded_spans.one("relight POST")
     assert save.attributes is not None and save.attributes["relight.session"] == some.rl.sessions.get("fix-login").id
     assert request.attributes is not None and request.attributes["http.route"] == "/api/sessions/{ref}/send"
     assert request.attributes["http.response.status_code"] == 200

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import relight
+from relight.errors import UsageError
 from relight.testing import Effects, ScriptedModel, crash_everywhere
 from relight.testing.scripted_model import FormName
 
@@ -93,6 +94,8 @@ def test_a_scripted_error_is_raised_once(relight_store: relight.Relight) -> None
 
 
 def test_a_scripted_model_refuses_what_a_provider_would() -> None:
+    with pytest.raises(UsageError, match="a scripted reply is a text"):
+        ScriptedModel([{"look": "here"}])
     model = ScriptedModel(["Done."])
     asked = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]}
     with pytest.raises(AssertionError, match="no result yet for 'c1'"):

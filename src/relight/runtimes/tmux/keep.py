@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Final
 
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 
 _CHUNK_BYTES: Final = 65_536
 _LINE_BYTES: Final = 1024 * 1024

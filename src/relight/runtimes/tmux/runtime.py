@@ -17,7 +17,7 @@ from relight.runtimes.tmux import keep, launch
 from relight.runtimes.tmux.child import Tail, TmuxChild
 from relight.runtimes.tmux.front import in_the_way
 from relight.runtimes.tmux.server import Pane, Server, checked
-from relight.system.machine import secrets_of
+from relight.system.environment_secrets import secrets_of
 from relight.system.processes import LocalProcesses, environment_of, members_of, start_of, value_in, words_of
 
 TEXT_BYTES: Final = 1024 * 1024

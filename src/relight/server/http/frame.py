@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relight.server.http.logs import LOG
 from relight.server.http.problems import Problem, answer_problem
-from relight.server.http.tracing import span
 from relight.server.metrics import Metrics
+from relight.telemetry.spans import span
 
 CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"

@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 
 LOG: Final = logging.getLogger("relight.server")
 _STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"})

@@ -16,7 +16,7 @@ from relight.errors import Corrupt, NotFound, RelightError, UsageError
 from relight.server.http.hints import http_hints, http_text, without_flags
 from relight.server.http.logs import LOG
 from relight.server.http.refusals import Unauthorised
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 
 MEDIA: Final = "application/problem+json"
 TITLES: Final = {

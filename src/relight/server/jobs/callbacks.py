@@ -28,7 +28,7 @@ from relight.server.jobs.safe_post import Unreachable, checked, post
 from relight.server.settings import ServerSettings
 from relight.server.state import ServerState
 from relight.server.tokens import read_or_create
-from relight.system.machine import redactor
+from relight.system.environment_secrets import redactor
 from relight.values.policy import Retry
 
 FIRES: Final = frozenset({"completed", "failed", "halted", "waiting"})

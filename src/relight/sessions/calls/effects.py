@@ -13,11 +13,10 @@ loop.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +32,8 @@ from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.signatures import WrongArguments
 from relight.sessions.calls.tools import Tool, changed_tools, fingerprint_of
 from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, TimedOut
+from relight.telemetry.logs import TOOL, warn
+from relight.telemetry.spans import tool_span
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.values.checkpoint import Checkpoint
 from relight.values.policy import Retry
@@ -41,9 +42,6 @@ from relight.values.step import Changes
 
 if TYPE_CHECKING:
     from relight.sessions.session_writer import SessionWriter
-
-LOG: Final = logging.getLogger("relight.tools")
-LOG.addHandler(logging.NullHandler())
 
 
 class Execution:
@@ -113,11 +111,7 @@ def _call(
         try:
             arguments = tool.signature.checked(given)
         except WrongArguments as error:
-            LOG.warning(
-                "%s",
-                writer.recorder.recording.about(str(error)),
-                extra={"session": writer.name, "call": slot.site.id, "tool": tool.name},
-            )
+            _warn(writer, slot, str(error))
             # Nothing began, unless it did so as another version of the tool, which took these arguments.
             began = action != "run"
             why = f"{OUTCOME_UNKNOWN} ({error})" if began else str(error)
@@ -177,9 +171,11 @@ def _run(
     """Run it and commit its outcome. It is tried again only where that cannot repeat an effect."""
     late, run = partial(_finish_late, execution, writer, slot), partial(tool.call, arguments, slot.key)
     for failures in range(1, tool.retries + 2):
-        request = execution.request = Execute(tool.run, run, late=late, timeout=tool.timeout)
         try:
-            returned = yield request
+            with tool_span(writer.recorder.identity, writer.recorder.head, tool.name, slot.site.id) as span:
+                call = span.around(run, awaits=writer.is_async)
+                request = execution.request = Execute(tool.run, call, late=late, timeout=tool.timeout)
+                returned = yield request
         except Exception as error:
             if error is writer.misused:  # a bug of the program, which the model cannot fix: close the call and raise
                 _finish(writer, slot, "error", f"the tool called s.ask: {error}")
@@ -195,7 +191,10 @@ def _run(
         # A function that runs on in its thread, because its time is over, is not begun a second time beside itself.
         if failures > tool.retries or request.is_running:
             break
-        yield Pause(Retry().delay_seconds(failures, writer.context.entropy.jitter()))
+        seconds = Retry().delay_seconds(failures, writer.context.entropy.jitter())
+        why = f"{type(failed).__name__}: {failed}"
+        _warn(writer, slot, f"{tool.name} is tried again in {seconds:.1f} s: {why}")
+        yield Pause(seconds)
         if tool.effect == "probe" and not (yield from _did_not_happen(writer, slot, tool, arguments)):
             return
     has_ended = isinstance(failed, TimedOut) and not request.is_running
@@ -231,14 +230,19 @@ def _finish_late(execution: Execution, writer: SessionWriter, slot: Slot, outcom
                 _finish(writer, now, status, result.content)
                 _tell_developer(writer, result)
             else:
-                LOG.warning("the tool %r ended (%s) after its call was closed", slot.site.name, status)
+                _warn(writer, slot, f"the tool {slot.site.name!r} ended ({status}) after its call was closed")
     finally:
         execution.end()
 
 
+def _warn(writer: SessionWriter, slot: Slot, text: str) -> None:
+    fields = writer.recorder.log_fields | {"call": slot.site.id, "tool": slot.site.name}
+    warn(TOOL, f"{writer.name}: {text}", fields)
+
+
 def _tell_developer(writer: SessionWriter, result: Kept) -> None:
     if result.problem:
-        LOG.error("%s", writer.recorder.recording.about(result.problem), extra={"session": writer.name})
+        TOOL.error("%s", writer.recorder.recording.about(result.problem), extra=writer.recorder.log_fields)
 
 
 def _may_run(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]) -> Program[bool]:
