@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import relight
+import relight.aio
 from bench.floor import RawGrouped, RawInsert
 from bench.workload import Transcript
 
@@ -137,6 +140,51 @@ def _threads(messages: list[dict[str, Any]], writers: int, saves: int, save: Any
     for thread in threads:
         thread.join()
     return saves / (time.perf_counter() - started)
+
+
+def async_sessions(directory: Path, *, sessions: int = 1_000, saves: int = 3, pause: float = 1.0) -> dict[str, Any]:
+    """Sessions that save now and then: as tasks of one event loop, and as threads; the same load, one after the
+    other."""
+    transcript = Transcript(seed=13)
+    message = transcript.turn()[0]
+    pauses = [random.Random(number).random() * pause for number in range(sessions * saves)]
+
+    async def tasks() -> list[float]:
+        times: list[float] = []
+
+        async def work(session: Any, number: int) -> None:
+            for index in range(saves):
+                await asyncio.sleep(pauses[number * saves + index])
+                started = time.perf_counter()
+                await session.append(message)
+                times.append(time.perf_counter() - started)
+
+        async with relight.aio.open(directory / "tasks.db") as rl:
+            opened = [await rl.session(f"t{number}") for number in range(sessions)]
+            await asyncio.gather(*(work(session, number) for number, session in enumerate(opened)))
+        return times
+
+    def threads() -> list[float]:
+        times: list[float] = []
+
+        def work(session: Any, number: int) -> None:
+            for index in range(saves):
+                time.sleep(pauses[number * saves + index])
+                started = time.perf_counter()
+                session.append(message)
+                times.append(time.perf_counter() - started)
+
+        with relight.open(directory / "threads.db") as rl:
+            opened = [rl.session(f"t{number}") for number in range(sessions)]
+            started = [threading.Thread(target=work, args=(session, number)) for number, session in enumerate(opened)]
+            for thread in started:
+                thread.start()
+            for thread in started:
+                thread.join()
+        return times
+
+    sync, awaited = _p50(threads()), _p50(asyncio.run(tasks()))
+    return {"sessions": sessions, "async_ms": awaited * 1e3, "sync_ms": sync * 1e3, "ratio": awaited / sync}
 
 
 def start_up() -> dict[str, float]:

@@ -15,6 +15,8 @@ import asyncio
 import contextvars
 import inspect
 import os
+import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -73,17 +75,59 @@ async def stored(function: Callable[[], _T], *, always: bool = False, undo: Call
 
 async def _awaited(future: Future[_T], *, on_cancel: Callable[[], object] | None) -> asyncio.CancelledError | None:
     """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was."""
-    waiter = asyncio.wrap_future(future)
-    waiter.add_done_callback(_mark_retrieved)
+    arrivals = _arrivals_here()
     cancelled: asyncio.CancelledError | None = None
-    while not waiter.done():
+    while True:
+        # Awaited also if it is done already: a task of many quick calls must let others run.
+        waiter = arrivals.loop.create_future()
+        future.add_done_callback(partial(arrivals.add, waiter))
         try:
-            await asyncio.wait({waiter})
+            await waiter
         except asyncio.CancelledError as error:
             cancelled = error
+            arrivals.is_scheduled = False  # Ctrl-C may have hit `_deliver` itself
             if on_cancel is not None:
                 on_cancel()
-    return cancelled
+        if future.done():
+            return cancelled
+
+
+class _Arrivals:
+    """Tells one event loop which store calls are done. All that end until the loop gets to it are one wakeup of it: a
+    thousand tasks would otherwise pay for a thousand, each a system call on both sides."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.is_scheduled = False
+        self._done: deque[asyncio.Future[None]] = deque()
+
+    def add(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
+        """Its call is done. From any thread."""
+        # In this order, and the opposite one in `_deliver`: what is added after the last look schedules another.
+        self._done.append(waiter)
+        if not self.is_scheduled:
+            self.is_scheduled = True
+            with suppress(RuntimeError):  # the loop is closed: none of its tasks waits any more
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self.is_scheduled = False
+        while self._done:
+            waiter = self._done.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+_here = threading.local()
+
+
+def _arrivals_here() -> _Arrivals:
+    """Of the loop that runs in this thread."""
+    loop = asyncio.get_running_loop()
+    found: _Arrivals | None = getattr(_here, "arrivals", None)
+    if found is None or found.loop is not loop:
+        found = _here.arrivals = _Arrivals(loop)
+    return found
 
 
 def _mark_retrieved(future: asyncio.Future[Any]) -> None:

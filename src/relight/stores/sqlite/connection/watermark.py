@@ -28,6 +28,7 @@ SLOT_BYTES: Final = 8
 CHANGES: Final = 0
 """slot 0: how many changes other than steps were acknowledged"""
 _GROWTH_BYTES: Final = 64 * 1024
+_EMPTY: Final = bytes(4096)
 _MAX_SCANNED_SLOTS: Final = 64
 """slots read backwards in search of the last valid one"""
 _SLOT: Final = Struct("<II")
@@ -77,7 +78,7 @@ class Watermark:
         slots = self._slots_to_read(0)
         if slots is None:
             return 0
-        last = (len(bytes(slots).rstrip(b"\0")) - 1) // SLOT_BYTES
+        last = (_used_bytes(slots) - 1) // SLOT_BYTES
         for sid in range(last, max(last - _MAX_SCANNED_SLOTS, 0), -1):
             if any(_SLOT.unpack_from(slots, sid * SLOT_BYTES)) and _read_slot(slots, sid) is not None:
                 return sid
@@ -123,6 +124,15 @@ class Watermark:
         """Drop the mappings; the next use makes new ones."""
         with self._lock:
             self._written = self._read = None
+
+
+def _used_bytes(slots: mmap.mmap) -> int:
+    """Up to where it is not empty. Asked several times by every opening of a session, and the file grows by many pages
+    at once: empty pages are compared whole."""
+    end = len(slots)
+    while slots[(start := max(end - len(_EMPTY), 0)) : end] == _EMPTY:
+        end = start
+    return start + len(slots[start:end].rstrip(b"\0"))
 
 
 def _reaches(slots: mmap.mmap | None, sid: int) -> bool:
