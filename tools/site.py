@@ -71,8 +71,9 @@ def build(target: Path) -> None:
     (target / "llms.txt").write_text(llms(rows), "utf-8")
     navigation: list[dict[str, str | list[str]]] = [{"relight": "README.md"}]
     navigation += [{title: path} for title, path, _ in rows]
-    children = {path for path in _pages() if path.startswith("frameworks/")} - {"frameworks/README.md"}
-    navigation.append({"Frameworks, one by one": sorted(children)})
+    for title, folder in (("SDKs", "sdks/"), ("Frameworks", "frameworks/")):
+        children = {path for path in _pages() if path.startswith(folder)} - {f"{folder}README.md"}
+        navigation.append({f"{title}, one by one": sorted(children)})
     navigation.append({"Decisions, one by one": sorted(path for path in _pages() if re.match(r"decisions/\d", path))})
     configuration = Path(__file__).with_name("site.yml").read_text(encoding="utf-8")
     target.with_name("site.yml").write_text(f"{configuration}nav: {json.dumps(navigation)}\n", "utf-8")  # JSON is YAML

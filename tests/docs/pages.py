@@ -24,6 +24,7 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "frameworks").glob("*.md")),
+    *sorted((ROOT / "docs" / "sdks").glob("*.md")),
 ]
 LANGUAGES = {"python", "console", "text"}
 

@@ -20,6 +20,10 @@ from tests.support.fake_model import FakeModel
 
 SECONDS = 60
 SCRIPT = [{"text": "I look.", "calls": [{"shell": "echo one >> log.txt"}]}, *[{"text": "All done."}] * 20]
+SDK_SCRIPT = [
+    {"text": "I send it.", "calls": [{"name": "send_mail", "input": {"to": "Ada"}}]},
+    *[{"text": "Ada knows."}] * 20,
+]
 LINKED = list(dict.fromkeys([*PAGES, *sorted((ROOT / "docs").rglob("*/*.md"))]))
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
@@ -52,10 +56,13 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def an_agent(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For pages about coding agents: one on the path, and a model that it can ask."""
+def an_agent(elsewhere: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For pages about coding agents and SDKs: an agent on the path, and a model that can be asked."""
     scripted_agent.install(elsewhere.parent / "bin")
-    with FakeModel(script=SCRIPT) as model:
+    is_sdk = page.parent.name == "sdks"
+    with FakeModel(script=SDK_SCRIPT if is_sdk else SCRIPT, exact=is_sdk) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-fake-key-of-the-pages")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-fake-key-of-the-pages")
         monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")  # for the real one inside its SDK

@@ -18,6 +18,7 @@ _BLOCKS: Final = {
 }
 _CHAT: Final = {
     "system": "role content name",
+    "developer": "role content name",
     "user": "role content name",
     "assistant": "role content name refusal tool_calls audio function_call",
     "tool": "role content tool_call_id",
