@@ -365,17 +365,17 @@ class ToolsChanged(Refused):
 
 
 class HasForks(Refused):
-    """Other sessions read part of their history from this one."""
+    """Other sessions read part of their history from this one, or are its children."""
 
     code = "RL-4007"
 
-    def __init__(self, session: str, forks: Sequence[str]) -> None:
-        super().__init__(
-            f"{session}: {len(forks)} forks depend on it",
-            evidence=[f"fork  {fork}" for fork in forks],
-            hints=[f"relight rm {session} --with-forks"],
-        )
-        self.session, self.forks = session, tuple(forks)
+    def __init__(self, session: str, forks: Sequence[str], children: Sequence[str] = ()) -> None:
+        many = [f"{len(forks)} forks"] * bool(forks) + [f"{len(children)} children"] * bool(children)
+        told = [f"fork  {one}" for one in forks] + [f"child  {one}" for one in children]
+        flags = " --with-forks" * bool(forks) + " --with-children" * bool(children)
+        super().__init__(f"{session}: {' and '.join(many)} depend on it", evidence=told)
+        self.hints = (f"relight rm {session}{flags}",)
+        self.session, self.forks, self.children = session, tuple(forks), tuple(children)
 
 
 class Finished(Refused):

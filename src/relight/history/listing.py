@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -23,7 +23,9 @@ PAGE: Final = 200
 _ATTACHABLE_RUNTIME: Final = "tmux"
 """the runtime whose terminal a person can attach to"""
 _MAX_GAP_STEPS: Final = 200
-_MAX_TREE: Final = 1000
+MAX_TREE: Final = 10_000
+"""sessions of one tree"""
+Relation = Literal["child", "fork"]
 
 
 def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
@@ -60,17 +62,30 @@ def _gaps(context: Context, head: Head) -> tuple[int, ...]:
     return tuple(after.at_us - before.at_us for before, after in pairwise(rows))
 
 
+def directly_below(store: Store, session: str, *hows: Relation) -> Iterator[tuple[Relation, Record]]:
+    """The children and forks of a session, or one kind of them, newest first."""
+    for how in hows:
+        query = Query(spawned_by=session) if how == "child" else Query(parent=session)
+        yield from ((how, record) for record in every_session(store, query))
+
+
+def below(store: Store, session: str, *hows: Relation, most: int = MAX_TREE) -> Iterator[tuple[Relation, Record]]:
+    """All sessions below one, each once, those above before those below; at most so many."""
+    waiting, seen = [session], {session}
+    for position in range(most):
+        if position >= len(waiting):
+            return
+        for how, record in directly_below(store, waiting[position], *hows):
+            if record.identity.id not in seen and len(seen) <= most:
+                seen.add(record.identity.id)
+                waiting.append(record.identity.id)
+                yield how, record
+
+
 def _tree_cost(context: Context, identity: Identity, head: Head) -> float | None:
-    """Cost of the session and all forks below it; None if no cost is known."""
-    known = [head.usage.cost]
-    waiting = [identity.id]
-    for _ in range(_MAX_TREE):
-        if not waiting:
-            break
-        for record in every_session(context.store, Query(parent=waiting.pop())):
-            waiting.append(record.identity.id)
-            known.append(record.head.usage.cost if record.head is not None else None)
-    costs = [cost for cost in known if cost is not None]
+    """Cost of the session and all children and forks below it; None if no cost is known."""
+    family = (record.head for _, record in below(context.store, identity.id, "child", "fork"))
+    costs = [one.usage.cost for one in (head, *family) if one is not None and one.usage.cost is not None]
     return sum(costs) if costs else None
 
 

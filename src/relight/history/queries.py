@@ -1,4 +1,4 @@
-"""Queries over many sessions: leases, the fork tree, full-text search. Read-only; each has a bound."""
+"""Queries over many sessions: leases, trees, full-text search. Read-only; each has a bound."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any, Final
 import msgspec
 
 from relight.history import events, listing
+from relight.history.listing import Relation
 from relight.history.loading import Found, chain_of, resolve
 from relight.journal.lineage import stretches
 from relight.journal.status import evidence_lines
-from relight.ports.store import Query
+from relight.ports.store import Query, Record
 from relight.sessions.context import Context
 from relight.sessions.opening import evidence_of
 from relight.values.checkpoint import Checkpoint, at
 from relight.values.info import SessionInfo
+from relight.values.session import Identity
 from relight.values.status import LIVE
 
-MAX_FORKS: Final = 1000
+MAX_TREE: Final = 1000
 _CONTEXT_CHARS: Final = 60
 _MAX_TEXT: Final = 1_000_000
 
@@ -45,11 +47,13 @@ class LeaseInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in its fork tree."""
+    """A session in its tree."""
 
     session: SessionInfo
     forked_at: int | None
     depth: int
+    how: Relation | None = None
+    """what it is to the session above it; None for the first of the tree"""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,19 +100,33 @@ def _lease_info(context: Context, found: Found) -> LeaseInfo:
 
 
 def tree(context: Context, found: Found) -> list[Branch]:
-    """The whole fork tree of a session, each fork below its parent, oldest first."""
-    root = chain_of(context.store, found.identity)[-1]
-    left: list[tuple[str, int]] = [(root.id, 0)]
+    """The whole tree of a session: each child below its parent and each fork below its origin, oldest first, children
+    before forks."""
+    root = _first_of(context, found.identity)
+    left: list[tuple[Record, int, Relation | None]] = [(root, 0, None)]
     branches: list[Branch] = []
-    while left and len(branches) < MAX_FORKS:
-        session, depth = left.pop()
-        one = resolve(context.store, session)
-        parent = one.identity.parent
-        info = listing.info_of(context, one)
-        branches.append(Branch(session=info, forked_at=parent.seq if parent else None, depth=depth))
-        below = islice(listing.every_session(context.store, Query(parent=session)), MAX_FORKS)
-        left += [(record.identity.id, depth + 1) for record in below]  # newest first, so the oldest is taken first
+    seen = {root.identity.id}  # a child that a fork has of its original's is also a fork of that one
+    while left and len(branches) < MAX_TREE:
+        record, depth, how = left.pop()
+        parent = record.identity.parent
+        info = listing.info_of(context, record)
+        branches.append(Branch(session=info, forked_at=parent.seq if parent else None, depth=depth, how=how))
+        under = list(islice(listing.directly_below(context.store, record.identity.id, "child", "fork"), MAX_TREE))
+        new = [(one, depth + 1, kind) for kind, one in under if one.identity.id not in seen]
+        seen |= {one.identity.id for one, _, _ in new}
+        left += sorted(new, key=lambda entry: entry[2] == "child")  # each kind newest first: the oldest child is next
     return branches
+
+
+def _first_of(context: Context, identity: Identity) -> Record:
+    """The session that the others of a tree descend from, as far as they are in this store."""
+    for _ in range(MAX_TREE):
+        above = identity.spawned_by or (identity.parent.session if identity.parent is not None else None)
+        record = context.store.find(above) if above is not None else None
+        if record is None:
+            break
+        identity = record.identity
+    return Record(identity=(found := resolve(context.store, identity.id)).identity, head=found.head)
 
 
 def search(context: Context, found: Found, text: str, *, after: int, most: int) -> Hits:

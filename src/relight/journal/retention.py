@@ -1,7 +1,8 @@
 """What a sweep may remove: from ended sessions and a policy to a list, oldest end first.
 
-Only finished sessions whose retention is over are removed; one that a retained fork reads from stays, whatever its age.
-One that could still be resumed is unfinished, and is removed only if the policy says so.
+Only finished sessions whose retention is over are removed; one that a retained fork reads from stays, whatever its age,
+and a parent and its children go together: a parent that is resumed must find what its children did. One that could
+still be resumed is unfinished, and is removed only if the policy says so.
 """
 
 from __future__ import annotations
@@ -15,17 +16,27 @@ from relight.values.session import Head, Identity
 
 
 def due(
-    ended: Sequence[tuple[Identity, Head]], forks: Mapping[str, Sequence[str]], policy: Retention, *, now_us: int
+    ended: Sequence[tuple[Identity, Head]], related: Mapping[str, Sequence[str]], policy: Retention, *, now_us: int
 ) -> list[Identity]:
-    """The sessions to remove now, at most `policy.max_sessions`. `forks` maps a session to its direct forks."""
+    """The sessions to remove now: about `policy.max_sessions`, and never part of a family. `related` maps a session to
+    those that must go with it: its direct forks, its children, its parent."""
     limit_us = now_us - round(policy.finished_days * DAY * 1e6)
     over = [(head.ended_us or 0, identity) for identity, head in ended if _is_over(head, policy, limit_us)]
     over.sort(key=lambda pair: (pair[0], pair[1].id))
-    going = {identity.id: identity for _, identity in over[: policy.max_sessions]}
-    while needed := [one for one in going if any(fork not in going for fork in forks.get(one, ()))]:
+    going = {identity.id: identity for _, identity in over}
+    while needed := [one for one in going if any(other not in going for other in related.get(one, ()))]:
         for one in needed:
             del going[one]
-    return list(going.values())
+    chosen: dict[str, Identity] = {}
+    for oldest in going:
+        with_it = [oldest]
+        while with_it:
+            if (one := with_it.pop()) not in chosen:
+                chosen[one] = going[one]
+                with_it += related.get(one, ())
+        if len(chosen) >= policy.max_sessions:
+            break
+    return list(chosen.values())
 
 
 def _is_over(head: Head, policy: Retention, limit_us: int) -> bool:

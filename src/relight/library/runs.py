@@ -173,9 +173,10 @@ class Runs(Noun):
 
     # -- while it runs ----------------------------------------------------------------------------------------
 
-    def stop(self, ref: str) -> stopping.Stopped:
-        """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react."""
-        return stopping.stop(self._context, self._found(ref))
+    def stop(self, ref: str, *, tree: bool = False) -> stopping.Stopped:
+        """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react.
+        `tree`: then those of all its children."""
+        return (stopping.stop_tree if tree else stopping.stop)(self._context, self._found(ref))
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its

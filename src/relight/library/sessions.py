@@ -58,17 +58,20 @@ class Sessions(Noun):
         key: str | None = None,
         labels: Mapping[str, str] | None = None,
         search: str | None = None,
+        spawned_by: str | None = None,
         since_us: int | None = None,
         before: tuple[int, str] | None = None,
         limit: int | None = None,
     ) -> Iterator[SessionInfo]:
-        """Sessions, newest first. `status` is the one shown: `working` with a dead owner counts as `terminated`."""
+        """Sessions, newest first. `status` is the one shown: `working` with a dead owner counts as `terminated`.
+        `spawned_by`: the children of this session."""
         query = Query(
             agent=agent,
             provider=provider,
             key=key,
             labels=dict(labels or {}),
             text=search,
+            spawned_by=self._found(spawned_by).identity.id if spawned_by is not None else None,
             created_since_us=since_us,
             before=before,
             statuses=_stored_statuses(status),
@@ -125,7 +128,7 @@ class Sessions(Noun):
         return self._context.store.count_sessions()
 
     def tree(self, ref: str) -> builtins.list[queries.Branch]:
-        """The fork tree of a session: ancestors and forks."""
+        """The whole tree of a session: the one it descends from, and all children and forks below that one."""
         return queries.tree(self._context, self._found(ref))
 
     def shared(
@@ -162,9 +165,13 @@ class Sessions(Noun):
         """Archive for good: readable, never resumed."""
         return operator.archive(self._context, self._found(ref))
 
-    def remove(self, ref: str, *, with_forks: bool = False, dry_run: bool = False) -> removing.Removed:
+    def remove(
+        self, ref: str, *, with_forks: bool = False, with_children: bool = False, dry_run: bool = False
+    ) -> removing.Removed:
         """Remove a session with all its bytes. Returns what was removed."""
-        return removing.drop(self._context, self._found(ref), with_forks=with_forks, dry_run=dry_run)
+        return removing.drop(
+            self._context, self._found(ref), with_forks=with_forks, with_children=with_children, dry_run=dry_run
+        )
 
     def removed(self, session: str) -> Tombstone | None:
         """How a session was removed, by its full id; None if unknown."""

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from relight.errors import Conflict, Corrupt, HasForks, NotFound, RelightError, StoreUnavailable
-from relight.history.listing import every_session
+from relight.history.listing import below, directly_below, every_session
 from relight.history.loading import Found, chain_of, step_at
 from relight.journal.codec import decode_changes
 from relight.journal.files.undo_log import is_operation
@@ -23,7 +23,7 @@ from relight.values.policy import Retention
 from relight.values.session import Head, Identity
 from relight.values.step import Step
 
-_MAX_FORKS: Final = 10_000
+KINDS: Final = ("child", "fork")
 _SWEEP_TRIES: Final = 20
 _SWEEP_ROUNDS: Final = 100
 """rounds of `max_sessions` each in one daily sweep"""
@@ -46,12 +46,17 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.sessions)
 
 
-def drop(context: Context, found: Found, *, with_forks: bool = False, dry_run: bool = False) -> Removed:
-    """Remove a session with everything of its own. Refused while it is owned, or while forks read from it."""
-    family = _family(context, found)
-    if len(family) > 1 and not with_forks:
-        name = found.identity.name or found.identity.id
-        raise HasForks(name, [identity.name or identity.id for identity, _ in family[1:]])
+def drop(
+    context: Context, found: Found, *, with_forks: bool = False, with_children: bool = False, dry_run: bool = False
+) -> Removed:
+    """Remove a session with everything of its own. Refused while it is owned, while forks read from it, or while
+    children name it as their parent."""
+    under = list(below(context.store, found.identity.id, "child", "fork"))
+    names = {kind: [one.identity.name or one.identity.id for how, one in under if how == kind] for kind in KINDS}
+    forks, children = ([] if with_forks else names["fork"]), ([] if with_children else names["child"])
+    if forks or children:
+        raise HasForks(found.identity.name or found.identity.id, forks, children)
+    family = [(found.identity, found.head), *((one.identity, one.head) for _, one in under)]
     for identity, head in family:
         if head is not None:
             refuse_if_held(context, identity, head, evidence_of(context, head))
@@ -168,8 +173,8 @@ def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Re
         for record in every_session(context.store, Query(statuses=policy.statuses))
         if record.head is not None
     ]
-    forks = {identity.id: _forks(context, identity) for identity, _ in ended}
-    going = {identity.id for identity in due(ended, forks, policy, now_us=context.clock.now_us())}
+    related = {identity.id: _related(context, identity) for identity, _ in ended}
+    going = {identity.id for identity in due(ended, related, policy, now_us=context.clock.now_us())}
     if not dry_run:
         _clear_orphaned_directories(context)
     return _remove(
@@ -182,19 +187,12 @@ def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Re
     )
 
 
-def _forks(context: Context, identity: Identity) -> list[str]:
-    return [record.identity.id for record in every_session(context.store, Query(parent=identity.id))]
-
-
-def _family(context: Context, found: Found) -> list[tuple[Identity, Head | None]]:
-    """The session and all forks below it."""
-    family: list[tuple[Identity, Head | None]] = [(found.identity, found.head)]
-    for position in range(_MAX_FORKS):
-        if position >= len(family):
-            break
-        for record in every_session(context.store, Query(parent=family[position][0].id)):
-            family.append((record.identity, record.head))
-    return family
+def _related(context: Context, identity: Identity) -> list[str]:
+    """The sessions that must not stay if this one is removed: what refers to it, and the parent that would look for
+    it."""
+    parent = context.store.find(identity.spawned_by) if identity.spawned_by is not None else None
+    above = [parent.identity.id] if parent is not None else []
+    return above + [record.identity.id for _, record in directly_below(context.store, identity.id, *KINDS)]
 
 
 def _remove(

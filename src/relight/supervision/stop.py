@@ -14,6 +14,7 @@ import msgspec
 
 from relight.errors import Conflict, LeaseHeld, NotFound, Refused
 from relight.fleet import queues
+from relight.history.listing import below
 from relight.history.loading import Found, resolve
 from relight.journal.queues.takeover import BY_A_PERSON
 from relight.journal.status import derived_status
@@ -40,6 +41,34 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
     """0: it was queued, or runs on another machine"""
     supervised: bool
     killed: bool
+    below: list[str] = []
+    """with `tree`: ids of its children, and theirs, that were stopped too"""
+
+
+def stop_tree(context: Context, found: Found) -> Stopped:
+    """Stop a session and then all its children, so that nobody begins one again meanwhile. Those that nothing runs are
+    left as they are; Refused, once all were tried, if one could not be stopped, and Conflict if nothing ran at all."""
+    ended: list[Stopped] = []
+    refused: list[Refused] = []
+    sessions = [found.identity.id, *(one.identity.id for _, one in below(context.store, found.identity.id, "child"))]
+    for session in sessions:
+        try:
+            ended.append(stop(context, resolve(context.store, session)))
+        except Conflict:
+            continue  # nothing runs it
+        except Refused as error:
+            refused.append(error)
+    name = found.identity.name or found.identity.id
+    if refused:
+        told = [one.message for one in refused]
+        hints = [hint for one in refused for hint in one.hints]
+        raise Refused(f"{name}: {len(refused)} of its tree still run, {len(ended)} stopped", evidence=told, hints=hints)
+    if not ended:
+        raise Conflict(f"{name}: nothing runs it, nor a child of it", hints=[f"relight list --tree --search {name}"])
+    if ended[0].session == found.identity.id:
+        return msgspec.structs.replace(ended[0], below=[one.session for one in ended[1:]])
+    below_it = [one.session for one in ended]
+    return Stopped(session=found.identity.id, pid=0, supervised=False, killed=False, below=below_it)
 
 
 def stop(context: Context, found: Found) -> Stopped:

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, RelightError] = {
     "LeaseHeld": errors.LeaseHeld(LONG, owner="pid 5120 on a-host", until="05:48:26 UTC (in 26 s)", epoch=2),
     "LeaseLost": errors.LeaseLost(LONG, mine=2, current=3),
     "NotResumable": errors.NotResumable(LONG, "not restorable (status=archived)", hints=["relight fork x"]),
+    "ChildFailed": errors.ChildFailed(LONG, [("ada", "failed", "ValueError: no money"), ("bob", "terminated", "")]),
     "Conflict": errors.Conflict("the name is taken", hints=["choose another name"]),
     "PlanMoved": errors.PlanMoved(LONG, shown="@206, waiting", now="@208, working"),
     "QueueFull": errors.QueueFull("nightly", "4 of 4 run", again_seconds=1.0),

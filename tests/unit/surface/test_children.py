@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 import relight
-from relight.errors import ChildFailed, Conflict, LeaseHeld, NotFound, NotResumable, UsageError
+from relight.errors import ChildFailed, Conflict, HasForks, LeaseHeld, NotFound, NotResumable, UsageError
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.sessions.session import Session
+from relight.values.policy import Retention
 from tests.support.simulation import Simulation
 
 HELLO = {"role": "user", "content": "hello"}
@@ -275,3 +276,55 @@ def test_names_of_children_hold_no_secret(world: Simulation) -> None:
         with pytest.raises(UsageError, match="secret"):
             s.spawn("sk-ant-api03-" + "A1b2C3d4" * 6)
         assert b"A1b2C3d4" not in msgspec.json.encode([event.note for event in rl.history.events("research")])
+
+
+def test_a_parent_is_removed_with_its_children_or_not_at_all(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("research") as s:
+        with s.spawn("ada") as child:
+            child.spawn("deep").complete(1)
+            child.complete(1)
+        s.complete(1)
+    with pytest.raises(HasForks) as caught:
+        rl.sessions.remove("research", with_forks=True)
+    assert (caught.value.children, caught.value.hints) == (
+        ("research.ada", "research.ada.deep"),
+        ("relight rm research --with-children",),
+    )
+    assert rl.sessions.remove("research", with_children=True).names == ["research", "research.ada", "research.ada.deep"]
+    assert sessions(rl) == {}
+
+
+def test_retention_removes_a_parent_and_its_children_together(world: Simulation) -> None:
+    rl = world.start()
+    for name, is_over in (("done", True), ("open", False)):
+        with rl.session(name) as s:
+            for number in range(3):
+                s.spawn(f"kid-{number}").complete(number)
+            if is_over:
+                s.complete()
+    world.time.advance(8 * 86_400)
+    assert sorted(rl.admin.sweep(Retention(max_sessions=2)).names) == ["done", "done.kid-0", "done.kid-1", "done.kid-2"]
+    assert rl.admin.sweep().names == []
+    with rl.session("open") as s:
+        assert s.join() == [0, 1, 2]
+
+
+def test_a_tree_has_children_and_forks_with_what_they_cost(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("research") as s:
+        s.append(HELLO, usage={"cost": 1.0, "input_tokens": 1})
+        for name in ("ada", "bob"):
+            with s.spawn(name) as child:
+                child.append(HELLO, usage={"cost": 2.0, "input_tokens": 1})
+                world.time.advance(1)
+    rl.history.fork("research", name="other")
+    tree = [(one.session.name, one.how, one.depth) for one in rl.sessions.tree("research.bob")]
+    assert tree == [
+        ("research", None, 0),
+        ("research.ada", "child", 1),
+        ("research.bob", "child", 1),
+        ("other", "fork", 1),
+    ]
+    assert rl.sessions.get("research").cost_tree == 5.0
+    assert [one.name for one in rl.sessions.list(spawned_by="research")] == ["research.bob", "research.ada"]

@@ -73,6 +73,8 @@ class Listing(NamedTuple):
     """finished long ago and not removed; None if the store has a retention policy"""
     needing_total: int = 0
     """how many need a person, at least len(needing)"""
+    depths: dict[str, int] = {}  # noqa: RUF012 - a default of a tuple, never changed
+    """as a tree: how far below the first of its tree a session is; all others 0"""
 
 
 class Filters(NamedTuple):
@@ -101,10 +103,13 @@ class Filters(NamedTuple):
 @click.option("--search", metavar="TEXT", help="Only with TEXT in name, id, key, task or labels.")
 @click.option("--sort", type=click.Choice(["created", "step", "cost", "name"]), default="created", help="Order.")
 @click.option("--all", "everything", is_flag=True, help="All sessions, including archived ones.")
+@click.option("--tree", is_flag=True, help="Children below the session that spawned them.")
 @click.option("--watch", is_flag=True, help="Redraw until q is pressed.")
 @json_flag
 @pass_context
-def list_sessions(cli: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, **asked: Any) -> int:
+def list_sessions(
+    cli: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, tree: bool, **asked: Any
+) -> int:
     """List sessions, newest first, and those that need you."""
     console = cli.console
     filters = _filters(cli, **asked)
@@ -112,9 +117,9 @@ def list_sessions(cli: CliContext, /, as_json: bool, watch: bool, sort: str, eve
         if watch:
             from relight.cli.render.watch import watch as redraw
 
-            return redraw(console, lambda: _screen(read_listing(rl, filters, sort, everything, SCREEN_ROWS), cli))
+            return redraw(console, lambda: _screen(read_listing(rl, filters, sort, everything, SCREEN_ROWS, tree), cli))
         limit = SCREEN_ROWS if console.out.terminal and not as_json and not everything else None
-        listing = read_listing(rl, filters, sort, everything, limit)
+        listing = read_listing(rl, filters, sort, everything, limit, tree)
     if as_json:
         console.document([session_document(info) for info in listing.sessions])
     elif console.out.table:
@@ -159,8 +164,11 @@ def since_us(since: str | None, now: datetime) -> int | None:
     return round(begin.timestamp() * 1e6)
 
 
-def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, limit: int | None) -> Listing:
-    """Read at most `limit` sessions, and count the others that match up to a bound."""
+def read_listing(
+    rl: Relight, filters: Filters, sort: str, everything: bool, limit: int | None, tree: bool = False
+) -> Listing:
+    """Read at most `limit` sessions, and count the others that match up to a bound. `tree`: the children of each that
+    is listed follow it, beyond the limit."""
     counts = rl.sessions.counts()
     archived = 0 if everything or filters.status == "archived" else counts.get("archived", 0)
     sessions = rl.sessions.list(
@@ -186,8 +194,12 @@ def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, lim
     if not filters.any and limit is not None:
         matching = sum(counts.values()) - archived
     urgent = rl.sessions.needing(most=STRIP)
+    shown, depths = _sorted(found, sort)[:limit], dict[str, int]()
+    if tree:
+        shown, depths = _as_tree(rl, shown)
     return Listing(
-        sessions=_sorted(found, sort)[:limit],
+        sessions=shown,
+        depths=depths,
         matching=matching,
         more=more,
         archived=archived,
@@ -197,6 +209,21 @@ def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, lim
         needing_total=urgent.total,
         kept=rl.admin.kept_longer_than(LONG_DAYS) if not rl.admin.retention().is_set else None,
     )
+
+
+def _as_tree(rl: Relight, infos: list[SessionInfo]) -> tuple[list[SessionInfo], dict[str, int]]:
+    """The sessions, each followed by its children, oldest first; and how deep they are."""
+    ids = {info.id for info in infos}
+    shown: list[SessionInfo] = []
+    depths: dict[str, int] = {}
+    left = [(info, 0) for info in reversed(infos) if info.spawned_by not in ids]
+    while left and len(shown) < COUNTED:
+        info, depth = left.pop()
+        if info.id not in depths:
+            shown.append(info)
+            depths[info.id] = depth
+            left += [(child, depth + 1) for child in rl.sessions.list(spawned_by=info.id)]
+    return shown, depths
 
 
 def _sorted(infos: list[SessionInfo], sort: str) -> list[SessionInfo]:
@@ -222,9 +249,10 @@ def lines_of(listing: Listing, *, now: datetime, style: Style, here: str) -> lis
     others = [info for info in listing.sessions if working_directory(info) != here]
     rows: list[list[Part]] = []
     if mine:
-        rows += [[Span(f"here  {display_path(here)}", "dim")], *(_row(info, now, style, away=False) for info in mine)]
+        rows += [[Span(f"here  {display_path(here)}", "dim")]]
+        rows += [_row(info, now, style, listing.depths, away=False) for info in mine]
         rows += [[Span("elsewhere", "dim")]] if others else []
-    rows += [_row(info, now, style, away=True) for info in others]
+    rows += [_row(info, now, style, listing.depths, away=True) for info in others]
     return [*strip, *([[]] if strip else []), *table(_COLUMNS, rows, style)]
 
 
@@ -267,20 +295,21 @@ def _strip_item(info: SessionInfo, now: datetime, style: Style) -> list[Span]:
     return [Span(f"{glyph} ", role), Span(name, "bold"), Span(f" {what}")]
 
 
-def _name_of(info: SessionInfo) -> Part:
-    """The name, with the id to type where not everybody's keyboard has the name's letters."""
+def _name_of(info: SessionInfo, depth: int) -> Part:
+    """The name, with the id to type where not everybody's keyboard has the name's letters; children are indented."""
+    under = "  " * depth
     if info.name is None:
-        return Span(short_id(info.id), "dim")
-    return Span(info.name if info.name.isascii() else f"{info.name} ({short_id(info.id)})", "bold")
+        return Span(under + short_id(info.id), "dim")
+    return Span(under + (info.name if info.name.isascii() else f"{info.name} ({short_id(info.id)})"), "bold")
 
 
-def _row(info: SessionInfo, now: datetime, style: Style, *, away: bool) -> list[Part]:
+def _row(info: SessionInfo, now: datetime, style: Style, depths: dict[str, int], *, away: bool) -> list[Part]:
     mark = "!" if (info.attention is not None and info.attention.kind == "quiet") or info.in_doubt else ""
     directory = display_path(working_directory(info)) if away else ""
     text = now_text(info, now)
     return [
         status_word(info.status, mark=mark, unicode=style.unicode),
-        _name_of(info),
+        _name_of(info, depths.get(info.id, 0)),
         f"{directory}  {text}" if directory and text else directory or text,
         Span(age(seconds_between(info.last_step_at, now)), "dim"),
         Span(age(seconds_between(info.saved_at, now)), "dim"),

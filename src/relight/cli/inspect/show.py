@@ -6,6 +6,7 @@ import json
 import shlex
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 
 _MAX_RECENT: Final = 6
+_MAX_CHILDREN: Final = 20
+"""newest children that are printed; `list --tree` has all"""
 _RECENT_EVENTS: Final = 120
 _BLOCK_LINES: Final = 8
 _ATTEMPTS: Final = 3
@@ -67,6 +70,9 @@ class SessionView(NamedTuple):
     attempts: list[str]
     files: FilesState | None = None
     loaded: Loaded | None = None
+    spawned_by: str = ""
+    """its parent, by name"""
+    children: list[SessionInfo] = []  # noqa: RUF012 - a default of a tuple, never changed
 
 
 @verb(
@@ -128,7 +134,17 @@ def read_session(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView
         seq = damage.seq or info.seq
         rows.append(Row(seq=seq, at=info.updated_at, word="damage", text=damage.what, mark="✗", notable=True))
     notable = [row for row in rows if row.notable]
-    return SessionView(info, plan, (notable or rows)[-_MAX_RECENT:], attempts, files, loaded)
+    above = rl.sessions.find(info.spawned_by) if info.spawned_by is not None else None
+    return SessionView(
+        info,
+        plan,
+        (notable or rows)[-_MAX_RECENT:],
+        attempts,
+        files,
+        loaded,
+        spawned_by=above.title if above is not None else info.spawned_by or "",
+        children=list(islice(rl.sessions.list(spawned_by=info.id), _MAX_CHILDREN))[::-1],
+    )
 
 
 def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
@@ -199,8 +215,12 @@ def _facts(found: SessionView, now: datetime) -> list[Fact]:
             f"{info.in_doubt} in doubt",
         ),
         Fact("attempts", "  ".join([str(info.attempt), " · ".join(found.attempts)]).strip() if info.attempt else ""),
-        Fact("parent", info.parent or ""),
-        Fact("started by", info.spawned_by or ""),
+        Fact("forked from", info.parent or ""),
+        Fact("child of", found.spawned_by),
+        *(
+            Fact("" if number else "children", f"{one.title}  {one.status}  {money(one.cost)}".rstrip())
+            for number, one in enumerate(found.children)
+        ),
         Fact("attach", shlex.join(info.attach or [])),
         Fact("labels", ", ".join(f"{key}={value}" for key, value in sorted(info.labels.items()))),
         *(_identity_facts(info) if found.loaded is not None else ()),
@@ -258,7 +278,7 @@ def _cost(info: SessionInfo) -> str:
     total = usage.tokens
     parts = [money(info.cost)] if info.cost is not None else []
     if info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost:
-        parts.append(f"(with forks {money(info.cost_tree)})")
+        parts.append(f"(its tree {money(info.cost_tree)})")
     if total:
         read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         cached = f", {100 * usage.cache_read_tokens // read} % cached" if usage.cache_read_tokens and read else ""

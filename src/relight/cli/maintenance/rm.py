@@ -25,6 +25,7 @@ from relight.text.format import count, size
 )
 @ref_argument(required=False)
 @click.option("--with-forks", is_flag=True, help="Also remove sessions forked from it.")
+@click.option("--with-children", is_flag=True, help="Also remove sessions that it spawned.")
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="All sessions with this label.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -34,23 +35,25 @@ def rm(
     cli: CliContext,
     ref: str | None,
     with_forks: bool,
+    with_children: bool,
     labels: tuple[str, ...],
     dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
     """Remove sessions permanently, with their captured files."""
+    below = {"with_forks": with_forks, "with_children": with_children}
     if (ref is None) == (not labels):
         raise UsageError("name one session, or use --label KEY=VALUE")
     with cli.opened() as rl:
         labelled = [] if ref is not None else rl.sessions.list(labels=label_pairs(labels))
         titles = {ref: ref} if ref is not None else {info.id: info.title for info in labelled}
-        # A dry run first, so that the question names everything that goes, forks included.
+        # A dry run first, so that the question names everything that goes, forks and children included.
         attempts = Attempts(cli, single=ref is not None)
         plans: dict[str, Removed] = {}
         for one, title in titles.items():
             with attempts.of(title):
-                plans[one] = rl.sessions.remove(one, with_forks=with_forks, dry_run=True)
+                plans[one] = rl.sessions.remove(one, **below, dry_run=True)
         planned = _merged(plans.values(), dry_run=True)
         if dry_run or not planned.sessions:
             return print_removed(cli, planned, as_json=as_json) or attempts.exit_code("removed")
@@ -60,7 +63,7 @@ def rm(
         for one in plans:
             with attempts.of(titles[one]):
                 if len(plans) == 1 or rl.sessions.find(one) is not None:  # else it went with its parent
-                    removed.append(rl.sessions.remove(one, with_forks=with_forks))
+                    removed.append(rl.sessions.remove(one, **below))
     return print_removed(cli, _merged(removed, dry_run=False), as_json=as_json) or attempts.exit_code("removed")
 
 

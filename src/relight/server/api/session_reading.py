@@ -172,9 +172,9 @@ def session_diff(
 
 @get(router, "/api/sessions/{ref}/tree", model=page_of(BranchDocument), errors=_ERRORS)
 def tree(request: Request, served: Served, ref: Ref) -> Response:
-    """List the sessions that this one was forked from, and its forks."""
+    """List the whole tree of a session: the first one, and all children and forks below it, with their cost."""
     branches = [
-        {"session": session_document(one.session), "forked_at": one.forked_at, "depth": one.depth}
+        {"session": session_document(one.session), "forked_at": one.forked_at, "depth": one.depth, "how": one.how}
         for one in served.rl.sessions.tree(ref)
     ]
     return answer(request, page_document(branches, None))

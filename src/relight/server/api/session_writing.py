@@ -39,6 +39,12 @@ class Why(Body):
     why: Short | None = Field(default=None, examples=["the host is gone"])
 
 
+class StopBody(Why):
+    """Options of a stop."""
+
+    tree: bool = Field(default=False, description="Stop the sessions that it spawned, too.")
+
+
 class ResumeBody(Why, Limited):
     """Options of a resume; all are optional."""
 
@@ -219,18 +225,20 @@ def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> Act
 
 
 @post(router, "/api/sessions/{ref}/stop", model=StoppedDocument)
-def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Stop a running session: ask its processes to end, then kill them. Saved steps are kept."""
+def stop(request: Request, served: Served, ref: Ref, body: StopBody | None = None) -> Response:
+    """Stop a running session, with `tree` its children too: ask its processes to end, then kill them. Saved steps are
+    kept."""
+    tree = body is not None and body.tree
 
     def do(rl: Relight) -> ActionResult:
         # Unpinned: the process that ends commits steps itself, which a pinned store would refuse as a change.
-        stopped = rl.plain.runs.stop(rl.sessions.get(ref).id)
+        stopped = rl.plain.runs.stop(rl.sessions.get(ref).id, tree=tree)
         title = served.rl.sessions.get(stopped.session).title
         return ActionResult(
             document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}"
         )
 
-    return served.actions.answer(request, "stop", ref, do, why=body.why if body else None)
+    return served.actions.answer(request, "stop", ref, do, why=body.why if body else None, asked={"tree": tree})
 
 
 @post(router, "/api/sessions/{ref}/send", model=SentDocument)

@@ -214,17 +214,24 @@ def check_prompt(served: Service, prompt: str | None) -> None:
 
 @delete(router, "/api/sessions/{ref}", model=RemovedDocument)
 def remove_session(
-    request: Request, served: Served, ref: Ref, with_forks: bool = False, dry_run: bool = False
+    request: Request,
+    served: Served,
+    ref: Ref,
+    with_forks: bool = False,
+    with_children: bool = False,
+    dry_run: bool = False,
 ) -> Response:
     """Remove a session and all its data. Cannot be undone; `dry_run` reports what would be removed."""
 
+    below = {"with_forks": with_forks, "with_children": with_children}
+
     def do(rl: Relight) -> ActionResult:
-        removed = rl.sessions.remove(ref, with_forks=with_forks, dry_run=dry_run)
+        removed = rl.sessions.remove(ref, **below, dry_run=dry_run)
         return ActionResult(document=msgspec.to_builtins(removed))
 
     if dry_run:
         return answer(request, do(served.rl).document)
-    return served.actions.answer(request, "remove", ref, do, asked={"with_forks": with_forks})
+    return served.actions.answer(request, "remove", ref, do, asked=below)
 
 
 def started_document(started: Started) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _MEMBERS: Final = {
     "retry": '"retry": true',
     "exact": '"exact": true',
     "with-forks": "?with_forks=true",
+    "with-children": "?with_children=true",
     "forget-native": '"forget_native": true',
     "result": '"result"',
     "queue": '"queue"',
@@ -133,7 +134,8 @@ def _token(plain: Sequence[str], flags: Sequence[str]) -> str | None:
 
 
 def _rm(plain: Sequence[str], flags: Sequence[str]) -> str | None:
-    return f"DELETE /api/sessions/{_ref(plain)}" + ("?with_forks=true" if "with-forks" in flags else "")
+    asked = "&".join(f"{one.replace('-', '_')}=true" for one in ("with-forks", "with-children") if one in flags)
+    return f"DELETE /api/sessions/{_ref(plain)}" + (f"?{asked}" if asked else "")
 
 
 def _sweep(plain: Sequence[str], flags: Sequence[str]) -> str | None:

@@ -408,12 +408,12 @@ def _remove(context: DialogContext) -> Dialog:
     info = context.info
     trouble, forks, going = "", 0, None
     try:
-        going = context.rl.sessions.remove(info.id, with_forks=True, dry_run=True)
+        going = context.rl.sessions.remove(info.id, with_forks=True, with_children=True, dry_run=True)
         forks = len(going.sessions) - 1
     except RelightError as error:
         trouble = error.message
     size = words.size(going.size_bytes + going.file_bytes) if going is not None else ""
-    with_them = f" and {words.count(forks, 'fork')} that read from it" if forks else ""
+    with_them = f" and {words.count(forks, 'fork or child', 'forks and children')} of it" if forks else ""
     steps = f", {words.count(going.steps, 'step')}, {size} only it uses" if going is not None else ""
     return Dialog(
         title=f"Remove {context.name}",
@@ -421,8 +421,8 @@ def _remove(context: DialogContext) -> Dialog:
         happens=f"Delete {context.name}{with_them}{steps}.",
         kept="Nothing of it. Export it first if you may want it again.",
         back="This cannot be undone.",
-        command=shlex.join(["relight", "rm", words.ref(info), *(["--with-forks"] if forks else [])]),
-        path=f"/api/sessions/{info.id}" + ("?with_forks=true" if forks else ""),
+        command=shlex.join(["relight", "rm", words.ref(info), *(["--with-forks", "--with-children"] if forks else [])]),
+        path=f"/api/sessions/{info.id}" + ("?with_forks=true&with_children=true" if forks else ""),
         method="DELETE",
         plan=context.rl.runs.plan_hash(info.id),
         typed=words.ref(info),

@@ -1,4 +1,4 @@
-"""View of `/sessions/{id}`: header, actions, tool calls and forks."""
+"""View of `/sessions/{id}`: header, actions, tool calls, children and forks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the tree of forks."""
+    """A session in the tree of children and forks."""
 
     depth: int
     id: str
@@ -96,6 +96,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     head: int
     made_from: str
+    how: str
     cost: str
     age: str
 
@@ -220,7 +221,7 @@ def _call_row(call: Call) -> CallRow:
 
 
 def forks_of(rl: Relight, info: SessionInfo, now: datetime) -> tuple[list[Fork], bool]:
-    """The tree of forks as lines, each below its parent; and whether it was cut."""
+    """The tree of a session as lines, each child and fork below its origin; and whether it was cut."""
     tree = rl.sessions.tree(info.id)
     return [_fork(branch, now, here=info.id) for branch in tree[:_MAX_FORKS]], len(tree) > _MAX_FORKS
 
@@ -238,11 +239,13 @@ def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
         role=role,
         head=one.head,
         made_from=one.parent or "",
+        how=branch.how or "",
         cost=words.money(one.cost),
         age=words.age(words.seconds_between(one.updated_at, now)),
     )
 
 
 def count_forks(rl: Relight, session: str) -> int:
-    """Number of direct forks, up to a limit."""
-    return len(rl.store.list_sessions(Query(parent=session, limit=_MAX_FORKS)))
+    """Number of direct children and forks, up to a limit."""
+    below = Query(parent=session, limit=_MAX_FORKS), Query(spawned_by=session, limit=_MAX_FORKS)
+    return sum(len(rl.store.list_sessions(query)) for query in below)

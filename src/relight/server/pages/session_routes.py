@@ -207,7 +207,7 @@ def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
 def _tabs(site: Site, info: SessionInfo) -> list[tuple[str, str]]:
     doubt = f" ({info.in_doubt} in doubt)" if info.in_doubt else ""
     forks = count_forks(site.rl, info.id)
-    names = ("History", "Conversation", f"Tool calls{doubt}", "Files", f"Forks {forks}" if forks else "Forks", "Raw")
+    names = ("History", "Conversation", f"Tool calls{doubt}", "Files", f"Tree {forks}" if forks else "Tree", "Raw")
     return list(zip(TABS, names, strict=True))
 
 
