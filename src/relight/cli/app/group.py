@@ -32,6 +32,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "show": "inspect.show",
         "tail": "inspect.tail",
         "search": "inspect.search",
+        "sql": "inspect.sql",
         "checkpoints": "inspect.checkpoints",
         "can-resume": "running.can_resume",
         "diff": "inspect.diff",

@@ -38,15 +38,20 @@ def text_of(body: bytes, label: str | None) -> str:
         changes = decode_changes(body)
     except Undecodable:
         return ""
+    text = joined_texts(label, *_said(changes))
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def joined_texts(*values: Any) -> str:
+    """The texts of these values, a line each, at most MAX_CHARACTERS."""
     parts: list[str] = []
     left = MAX_CHARACTERS
-    for part in _texts(label, *_said(changes)):
+    for part in _texts(*values):
         parts.append(part[:left])
         left -= len(part) + 1
         if left <= 0:
             break
-    text = "\n".join(parts)
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return "\n".join(parts)
 
 
 def words_of(text: str) -> list[str]:
