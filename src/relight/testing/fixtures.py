@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def relight_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relight]:
-    """An empty store on disk, open; the default store of the test and of the processes that it starts."""
-    import relight
+    """An empty store on disk: the one that `relight.session` uses in this test, and the processes that it starts."""
+    from relight.shared_handles import HANDLES
 
     for name in (SESSION_VARIABLE, PARENT_VARIABLE):  # where the tests themselves run under `relight run`
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RELIGHT_STORE", str(tmp_path / "relight.db"))
-    with relight.open() as rl:
-        yield rl
+    yield HANDLES.get(None)
+    HANDLES.close()
 
 
 @pytest.fixture

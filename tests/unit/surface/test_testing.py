@@ -33,7 +33,7 @@ class Mailer:
         return "sent"
 
     def run(self, before: Callable[[relight.Session], Any] = lambda s: None) -> Any:
-        with relight.open() as rl, rl.session("tell-both") as s:
+        with relight.session("tell-both") as s:
             before(s)
             return s.run(self.model, tools=self.tools, prompt="Tell both")
 
@@ -48,7 +48,7 @@ class Mailer:
 @pytest.mark.parametrize("test", ["first", "second"])
 def test_relight_store_is_empty_and_the_default_one(relight_store: relight.Relight, test: str) -> None:
     assert list(relight_store.sessions.list()) == []
-    with relight.open() as rl, rl.session("mine") as s:
+    with relight.session("mine") as s:
         s.complete(test)
     assert [info.name for info in relight_store.sessions.list()] == ["mine"]
     assert os.environ["RELIGHT_STORE"] in relight_store.store.url
