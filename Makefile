@@ -74,6 +74,7 @@ proof: $(READY) ## the suite with the full figures instead of samples; takes hou
 	@RELIGHT_PROOF=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
 
 docs: $(READY) build/docs/.ready ## write the generated reference, and the site into build/site
+	@$(BIN)/python tools/generate_aio.py
 	@$(BIN)/python tools/reference.py
 	@test ! -e build/figures.json || $(BIN)/python tools/reliability.py
 	@test ! -d build/screenshots/docs || cp build/screenshots/docs/*.png docs/images/

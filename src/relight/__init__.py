@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from relight import aio, errors
+    from relight import aio, errors, types
     from relight.errors import RelightError, Waiting
     from relight.library.facade import Relight
     from relight.library.loaded import Loaded
@@ -45,6 +45,7 @@ __all__ = [
     "open",
     "session",
     "tool",
+    "types",
 ]
 
 _MODULES = {
@@ -69,7 +70,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    module = f"relight.{name}" if name in ("aio", "errors") else _MODULES.get(name)
+    module = f"relight.{name}" if name in ("aio", "errors", "types") else _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'relight' has no attribute {name!r}")
     if not module.startswith(("relight.values.", "relight.errors")):

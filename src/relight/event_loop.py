@@ -17,19 +17,21 @@ import inspect
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from relight.errors import RelightError
+from relight.history.events import POLL_SECONDS
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, Request, TimedOut, Together, outcomes_of
 from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
 
 _T = TypeVar("_T")
+_END: Final = object()
 STORE_THREADS: Final = 32
 """concurrent store calls; further ones wait"""
 
@@ -134,6 +136,33 @@ def _mark_retrieved(future: asyncio.Future[Any]) -> None:
     """Mark an outcome as retrieved, so that the event loop does not log it as an unhandled error."""
     if not future.cancelled():
         future.exception()
+
+
+# -- iterators ------------------------------------------------------------------------------------------------
+
+
+async def each(values: Iterator[_T | None]) -> AsyncIterator[_T]:
+    """An asynchronous iterator whose steps run in a thread; None, while following, means to wait a moment."""
+    try:
+        while (value := await stored(partial(_next, values))) is not _END:
+            if value is None:
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                yield value
+    finally:
+        if isinstance(values, Generator):
+            # A caller that leaves the loop early would otherwise leave a generator with an open read transaction to the
+            # garbage collector.
+            await stored(values.close, always=True)
+
+
+def _next(values: Iterator[Any]) -> Any:
+    return next(values, _END)
+
+
+def lazily(make: Callable[[], Iterator[_T]]) -> Iterator[_T]:
+    """The values of an iterator that is made by the first step, in its thread."""
+    yield from make()
 
 
 # -- verbs that take long -------------------------------------------------------------------------------------

@@ -79,6 +79,12 @@ class History(Noun):
             raise UsageError("`follow` goes on to the end of the session: leave out `upto`")
         return tailing.follow(self._context, found, after=after)
 
+    def _poll(self, ref: str, *, after: int, upto: int | None, follow: bool) -> Iterator[tailing.Event | None]:
+        """`events` for a caller that waits by itself: None says to wait a moment."""
+        if follow and upto is None:
+            return tailing.poll_events(self._context, self._found(ref), after=after)
+        return self.events(ref, after=after, upto=upto, follow=follow)
+
     def checkpoint(self, ref: str) -> Checkpoint:
         """One checkpoint; a session's ref means its head. NotFound if it has none yet."""
         found = self._found(ref)
