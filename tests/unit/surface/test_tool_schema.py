@@ -260,6 +260,16 @@ def test_a_method_keeps_its_object_with_its_probe_and_predicate() -> None:
         run([Bank.pay], "pay", {"to": "bob"})
 
 
+def test_a_tool_is_pickled_and_copied_by_name_as_a_function_is() -> None:
+    import copy
+    import pickle
+
+    assert pickle.loads(pickle.dumps(order)) is order
+    assert copy.deepcopy([order]) == [order]
+    bank = pickle.loads(pickle.dumps(Bank().pay))
+    assert bank("ada") == "paid ada"
+
+
 def test_static_and_class_methods_are_tools_in_either_order() -> None:
     bank = Bank()
     assert run([bank.add], "add", {"a": "1", "b": 2}).result == 3

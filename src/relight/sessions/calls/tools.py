@@ -25,6 +25,7 @@ class Tool(Generic[_P, _R]):
     it is a method, and knows its object."""
 
     __name__: str
+    __qualname__: str
     name: str
     run: Callable[..., Any]
     effect: Effect
@@ -61,6 +62,11 @@ class Tool(Generic[_P, _R]):
         beside = instance if instance is not None else owner
         probe, approve = _bound_beside(self.probe, beside), _bound_beside(self.approve, beside)
         return self.replaced(run=bound, probe=probe, approve=approve)
+
+    def __reduce__(self) -> Any:
+        """Pickled by name, as a function is; a bound one with its object."""
+        owner = getattr(self.run, "__self__", None)
+        return self.__qualname__ if owner is None else (getattr, (owner, self.__name__))
 
     def __repr__(self) -> str:
         return f"<tool {self.name} {self.fingerprint}>"
@@ -159,7 +165,7 @@ def tool(
 
     `approve`: a call waits for a person before it begins (`relight approve`, the dashboard, HTTP); always, or if the
     predicate returns true for its arguments. A decision is for one call with exactly its arguments, and is used once.
-    `alone`: never runs beside other calls of the same reply, and runs in the caller's own thread.
+    `alone`: never runs beside other calls of the same reply; without a timeout it runs in the caller's own thread.
     `timeout`: seconds after which the caller continues. A coroutine is cancelled; a plain function cannot be stopped,
     and the session keeps its lease until it has ended. A `once` tool is in doubt then. `retries`: further tries after
     one that failed, with growing pauses; only for effects that may run again.
