@@ -40,6 +40,7 @@ from relight.sessions.calls.open_calls import PARALLEL
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.entry import children as family
 from relight.sessions.entry.options import SessionOptions
+from relight.sessions.model_calls import received_async
 from relight.sessions.session import BatchBlock, Session, writer_of
 from relight.sessions.turns.loop import MAX_TURNS, InDoubt, OpenCall, Turn, TurnReply, run_program
 from relight.shared_handles import HANDLES
@@ -166,7 +167,8 @@ class AsyncTurn:
 
     async def reply(self, returned: Any) -> AsyncTurnReply:
         """Commit what the model returned: whatever a model function of `s.run` may return."""
-        return AsyncTurnReply(await stored(functools.partial(self._turn.reply, returned)), self._abandoned)
+        reply = functools.partial(self._turn.reply, await received_async(returned))
+        return AsyncTurnReply(await stored(reply), self._abandoned)
 
 
 class AsyncTurnReply:

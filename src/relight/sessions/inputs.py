@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from relight.errors import UsageError
+from relight.journal.conversation.model_replies import parse_reply
+from relight.journal.conversation.provider_responses import is_sdk_object, plain
+from relight.journal.fold import Fold
 from relight.journal.jsonable import check_text
 from relight.values.status import bounded_text
 from relight.values.usage import Usage, unknown_members, usage_from
 
 
+class SdkObject(Protocol):
+    """An object of a provider's SDK, or any other that pydantic can dump."""
+
+    def model_dump(self) -> Any:
+        """Its data."""
+
+
 class Reply(msgspec.Struct, frozen=True):
     """What a model function may return if a message alone does not say what it cost."""
 
-    messages: dict[str, Any] | list[dict[str, Any]]
-    usage: Usage | Mapping[str, Any] | None = None
+    messages: Mapping[str, Any] | Sequence[Any] | SdkObject
+    """the message, or the items of the reply: dicts, or objects of an SDK"""
+    usage: Usage | Mapping[str, Any] | SdkObject | None = None
     """the provider's own mapping, or its SDK's object"""
     stop_reason: str | None = None
     """why the model stopped, as the provider names it: `stop_reason`, `finish_reason`, `status`"""
 
 
 def a_message(value: Any) -> dict[str, Any]:
-    """The value if it is a dict; its content is checked when it is encoded."""
+    """The value if it is a dict, with blocks of an SDK in it as data; its content is checked when it is encoded."""
     if isinstance(value, dict):
-        return value
-    hints = ["pass the provider's own dict: message.model_dump(mode='json', exclude_unset=True)"]
+        content = value.get("content")
+        return plain(value) if isinstance(content, list) and any(map(is_sdk_object, content)) else value
+    hints = ["pass what the provider's SDK returned, or its message as a dict"]
     raise UsageError(f"a message must be a dict, not {type(value).__name__}", hints=hints)
 
 
-def spent_of(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
+def appended(message: Any, usage: Any, fold: Fold) -> tuple[Sequence[Any], Any, str | None]:
+    """What is appended, with its usage and stop reason: dicts as they are, an SDK's reply taken apart."""
+    given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
+    if not any(map(is_sdk_object, given)):
+        return given, usage, None
+    reply = parse_reply(message, known=fold.recognised, default=fold.format)
+    return reply.messages, usage if usage is not None else reply.usage, reply.stop
+
+
+def spent_of(usage: Usage | Mapping[str, Any] | SdkObject | None) -> Usage | None:
     """The usage of a reply. Unknown members beside known ones only cause a warning: a provider may add one at any
     time, and a reply that has been paid for must not be lost because of it."""
     spent = usage_from(usage)

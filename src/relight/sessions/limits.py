@@ -43,12 +43,13 @@ def allowance(*, budget: Any = None, budget_tokens: Any = None, time_limit: Any 
     )
 
 
-def priced(context: Context, usage: Usage | None, model: str | None) -> Usage | None:
-    """The usage with its cost, if the caller did not give one and the model's price is known."""
+def priced(context: Context, usage: Usage | None, model: str | None, kept_long: int = 0) -> Usage | None:
+    """The usage with its cost, if the caller did not give one and the model's price is known. `kept_long`: tokens
+    written to the cache for an hour, which cost more."""
     if usage is None or usage.cost is not None or not usage.tokens:
         return usage
     price = context.price(model)
-    return usage if price is None else msgspec.structs.replace(usage, cost=price.cost(usage))
+    return usage if price is None else msgspec.structs.replace(usage, cost=price.cost(usage, kept_long=kept_long))
 
 
 def no_price(model: str | None) -> str:

@@ -141,19 +141,20 @@ def _received(returned: Any) -> Any:
 
 async def _awaited(returned: Any) -> Any:
     try:
-        return await _received_async(returned)
+        return await received_async(returned)
     except Exception as error:
         return _reply_in(error)
 
 
-async def _received_async(returned: Any) -> Any:
+async def received_async(returned: Any) -> Any:
+    """The whole reply, awaited on the caller's loop. Anything that is no stream is returned as it is."""
     while inspect.isawaitable(returned):
         returned = await returned
     if isinstance(returned, Reply):
-        return msgspec.structs.replace(returned, messages=await _received_async(returned.messages))
+        return msgspec.structs.replace(returned, messages=await received_async(returned.messages))
     if _is_manager(returned, "__aenter__"):
         async with returned as entered:
-            return await _received_async(entered)
+            return await received_async(entered)
     if isinstance(returned, AsyncIterator):
         final = _final(returned)
         whole = _whole([event async for event in returned], None if final else returned)

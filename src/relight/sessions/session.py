@@ -23,7 +23,7 @@ from relight.sessions.context import Context
 from relight.sessions.coroutines import drive
 from relight.sessions.entry import children as family
 from relight.sessions.entry.options import SessionOptions
-from relight.sessions.inputs import a_message, reason_of
+from relight.sessions.inputs import SdkObject, a_message, appended, reason_of
 from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
 from relight.sessions.session_writer import SessionWriter
@@ -221,15 +221,18 @@ class Session:
     # -- steps ------------------------------------------------------------------------------------------------
 
     def append(
-        self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
+        self,
+        message: Mapping[str, Any] | Sequence[Any] | SdkObject,
+        usage: Usage | Mapping[str, Any] | SdkObject | None = None,
     ) -> Checkpoint:
-        """Commit a message, or the items of one reply, as one step. Inside `batch()` it is part of that step; the
-        checkpoint is the one that the block is committed as, exact once the block has ended.
+        """Commit a message, the items of one reply, or what a provider's SDK returned (with its usage) as one step.
+        Inside `batch()` it is part of that step; the checkpoint is the one that the block is committed as, exact once
+        the block has ended.
 
         LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
         """
-        given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
-        checkpoint = self._writer.append(given, usage)
+        given, usage, stop = appended(message, usage, self._recorder.fold)
+        checkpoint = self._writer.append(given, usage, stop=stop)
         if self._writer.batch.get() is None:
             self._writer.stop_own_loop(given)
         return checkpoint

@@ -25,7 +25,7 @@ from relight.sessions import limits
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.context import Context
-from relight.sessions.inputs import a_message, reason_of, spent_of
+from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
 from relight.sessions.opening import begin_attempt
 from relight.sessions.recorder import Recorder
 from relight.sessions.state import StateMap
@@ -35,7 +35,7 @@ from relight.values.checkpoint import Checkpoint, at
 from relight.values.policy import RunPolicy
 from relight.values.status import ENDED, Failure, Status, StatusChange
 from relight.values.step import Changes, StepKind, View
-from relight.values.usage import Usage
+from relight.values.usage import Usage, kept_long
 
 _NO_LIMITS: Final = RunPolicy()
 
@@ -135,7 +135,7 @@ class SessionWriter:
     def append(
         self,
         given: Sequence[Any],
-        usage: Usage | Mapping[str, Any] | None,
+        usage: Usage | Mapping[str, Any] | SdkObject | None,
         *,
         prompt: str | None = None,
         stop: str | None = None,
@@ -147,7 +147,7 @@ class SessionWriter:
             raise UsageError("append needs at least one message")
         spent = None
         if usage is not None:
-            spent = limits.priced(self.context, spent_of(usage), self.recorder.identity.model)
+            spent = limits.priced(self.context, spent_of(usage), self.recorder.identity.model, kept_long(usage))
         batch = self.batch.get()
         if batch is not None:
             batch.messages += messages

@@ -90,7 +90,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         )
 
 
-def usage_from(given: Usage | Mapping[str, Any] | None) -> Usage | None:
+def usage_from(given: Any) -> Usage | None:
     """Parse usage as a provider reports it. UsageError if a count is invalid, or if nothing in it is known."""
     if given is None:
         return None
@@ -134,6 +134,13 @@ def usage_seen(given: Mapping[str, Any]) -> Usage:
         cache_write_tokens=written,
         cost=cost,
     )
+
+
+def kept_long(given: Any) -> int:
+    """Tokens that Anthropic wrote to its cache for an hour; they are part of the cache writes, and cost more."""
+    given = given.model_dump() if callable(getattr(given, "model_dump", None)) else given
+    kept = given.get("cache_creation") if isinstance(given, Mapping) else None
+    return _first(kept, ("ephemeral_1h_input_tokens",)) if isinstance(kept, Mapping) else 0
 
 
 def unknown_members(given: Mapping[str, Any]) -> list[str]:

@@ -368,3 +368,62 @@ def test_gemini_calls_without_ids_are_answered_by_name_and_position(world: Simul
         ("t", "t3"),
     ]
     assert all("id" not in one for one in told)
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------------
+
+
+@every_provider
+def test_append_takes_what_the_sdk_returned_with_its_usage(name: str) -> None:
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        s.prompt("go")
+        s.append(Dumped(ASKS[name]))
+        assert s.messages[1:] == KEPT[name]
+        assert s.usage.output_tokens == 7
+        s.run_tool(s.pending_calls()[0], {"t": lambda a: "r"})
+        s.append(Dumped(CUT.get(f"{name}, full", CUT[name])))
+        assert s.run(Model()) is None
+        assert s.status == "halted"
+
+
+def test_append_takes_blocks_and_items_of_an_sdk(world: Simulation) -> None:
+    with world.start().session("a") as s:
+        s.append({"role": "assistant", "content": [Dumped({"type": "text", "text": TEXT})]})
+        assert s.messages == [{"role": "assistant", "content": [{"type": "text", "text": TEXT}]}]
+    with world.start().session("b") as s:
+        s.append([Dumped(MESSAGE), Dumped({**ITEM, "parsed_arguments": {"a": 1}})], usage=Dumped({"input_tokens": 5}))
+        assert (s.messages, s.usage.input_tokens) == ([MESSAGE, ITEM], 5)
+    with pytest.raises(relight.errors.UsageError, match="must be a dict"), world.start().session("c") as s:
+        s.append(object())  # type: ignore[arg-type]
+
+
+def test_a_turn_by_hand_takes_a_stream_in_both_forms(world: Simulation) -> None:
+    streams = [CHUNKS["anthropic"], [BEGUN, *_said(TEXT)]]
+    tools = {"t": lambda a: "r"}
+    with world.start().session("a") as s:
+        for turn in s.turns(tools, prompt="go"):
+            turn.reply(iter(streams[turn.number - 1]))
+        assert s.result == TEXT
+
+    async def later(events: list[Any]) -> AsyncIterator[Any]:
+        for event in events:
+            yield event
+
+    async def main() -> Any:
+        async with await AsyncRelight(world.start()).session("b") as s:
+            async for turn in s.turns(tools, prompt="go"):
+                await turn.reply(later(streams[turn.number - 1]))
+            return s.result
+
+    assert asyncio.run(main()) == TEXT
+
+
+def test_tokens_that_are_cached_for_an_hour_cost_what_they_cost(world: Simulation) -> None:
+    costs = []
+    for kept in (0, 1_000_000):
+        with world.start().session(f"a{kept}", model="claude-sonnet-5") as s:
+            written = {"cache_creation_input_tokens": 1_000_000, "input_tokens": 0, "output_tokens": 0}
+            usage = {**written, "cache_creation": {"ephemeral_1h_input_tokens": kept}}
+            s.append({"role": "assistant", "content": TEXT}, usage=usage)
+            costs.append(s.usage.cost or 0.0)
+    assert 0.0 < costs[0] < costs[1]

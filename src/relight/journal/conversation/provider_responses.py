@@ -40,16 +40,20 @@ class WholeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """the error inside a response that failed"""
 
 
+def is_sdk_object(value: Any) -> bool:
+    """Whether an SDK made it: an object that can be dumped as pydantic's can."""
+    return not isinstance(value, dict | str | type) and callable(getattr(value, "model_dump", None))
+
+
 def plain(value: Any) -> Any:
     """The value with all objects of an SDK in it as the JSON data that the SDK itself would send."""
     if isinstance(value, Mapping):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    dump = getattr(value, "model_dump", None)
-    if not callable(dump) or isinstance(value, type):
+    if not is_sdk_object(value):
         return value
-    hidden = getattr(value, "__api_exclude__", None)
+    dump, hidden = value.model_dump, getattr(value, "__api_exclude__", None)
     try:
         return dump(mode="json", by_alias=True, exclude_unset=True, exclude=hidden, warnings=False)
     except TypeError:  # an object that only has the method's name in common with pydantic's
