@@ -20,16 +20,17 @@ from relight.library.sessions import Sessions
 from relight.ports.store import Store
 from relight.sessions import opening
 from relight.sessions.context import Context
-from relight.sessions.coroutines import Pause, Program, drive
 from relight.sessions.entry.options import SessionOptions
 from relight.sessions.redacting_store import bare
 
 if TYPE_CHECKING:
     from relight.operations import pinned
+    from relight.sessions import coroutines
     from relight.sessions.entry import open_session as entering
     from relight.sessions.session import Session
 else:
     entering, pinned = map(LazyModule, ("relight.sessions.entry.open_session", "relight.operations.pinned"))
+    coroutines = LazyModule("relight.sessions.coroutines")
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _MAX_PAUSE_SECONDS: Final = 0.5
@@ -109,11 +110,11 @@ class Relight:
         For an existing session the options say how it continues; a different `key` or `agent` is refused. When a limit
         (`budget`, `budget_tokens`, `time_limit`) is reached, the session is halted before its next model call.
         """
-        return drive(self._opening(name, wait, resume, parent, options), self._context.clock)
+        return coroutines.drive(self._opening(name, wait, resume, parent, options), self._context.clock)
 
     def _opening(
         self, name: str, wait: float | None, resume: bool, parent: Session | str | None, options: SessionOptions
-    ) -> Program[Session]:
+    ) -> coroutines.Program[Session]:
         """The program of `session`, for both forms."""
         for unknown in options.keys() - SessionOptions.__annotations__.keys():
             raise TypeError(f"session() got an unexpected keyword argument {unknown!r}")
@@ -125,7 +126,7 @@ class Relight:
             except LeaseHeld:
                 if left <= 0:
                     raise
-            yield Pause(min(pause, left))
+            yield coroutines.Pause(min(pause, left))
             # By the clock, since opening takes time too; and by the pauses, which end also where a clock stands still.
             left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
             pause = min(2 * pause, _MAX_PAUSE_SECONDS)

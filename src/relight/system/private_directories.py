@@ -10,7 +10,6 @@ import contextlib
 import grp
 import os
 import pwd
-import secrets
 import stat
 from hashlib import sha256
 from pathlib import Path
@@ -123,7 +122,7 @@ def mark(directory: Path) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """Write a file readable by this user only, atomically. Not synced."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:
         with open(descriptor, "wb") as file:

@@ -67,7 +67,7 @@ def test_drawing_imports_nothing_heavy(shell: Shell, some: relight.Relight) -> N
         check=True,
     )
     loaded = done.stdout.splitlines()[-1]
-    heavy = ("rich", "asyncio", "hypothesis", "difflib", "shutil", "zstandard")
+    heavy = ("rich", "asyncio", "concurrent", "logging", "secrets", "hypothesis", "difflib", "shutil", "zstandard")
     assert not [name for name in heavy if f"'{name}'" in loaded]
 
 
