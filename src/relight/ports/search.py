@@ -59,5 +59,5 @@ class IndexedStore(Protocol):
         ...
 
     def read_places(self, places: Sequence[int]) -> list[StoredText]:
-        """The steps at these places that still exist."""
+        """The steps at these places that still exist, in any order."""
         ...

@@ -26,6 +26,7 @@ from relight.testing.store_checks import (
     adoption,
     declared,
     deletion,
+    indexing,
     journal,
     labels,
     leases,
@@ -39,7 +40,10 @@ from relight.testing.store_checks.trial import Check, Hooks, Trial
 
 CHECKS: tuple[Check, ...] = tuple(
     check
-    for room in (sessions, listing, journal, leases, queues, labels, snapshots, deletion, adoption, declared, threads)
+    for room in (
+        *(sessions, listing, journal, leases, queues, labels, snapshots),
+        *(deletion, indexing, adoption, declared, threads),
+    )
     for check in room.CHECKS
 )
 
