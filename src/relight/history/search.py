@@ -10,6 +10,7 @@ Steps that were rewound are found too, and marked: they happened. What a fork in
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -21,7 +22,7 @@ import msgspec
 from relight.errors import StoreFull, StoreReadOnly
 from relight.history import listing
 from relight.history.loading import Found, chain_of, resolve
-from relight.journal.lineage import stretches, visible
+from relight.journal.lineage import stretches
 from relight.journal.search import blocks
 from relight.journal.search.names import searchable
 from relight.journal.search.query import Query, Term, excerpt, parse
@@ -41,7 +42,7 @@ TAIL_STEPS: Final = 1024
 """unindexed steps that a search reads, the newest ones"""
 _WORTH_ADDING: Final = 64
 _WINDOW: Final = 64
-"""blocks that are looked up at once"""
+"""blocks that are looked up at once, at most: the first time one, because for a common word that is enough"""
 _CHUNK: Final = 32
 MAX_READ: Final = 4096
 """steps that one search reads because their words fit; it can be continued from there"""
@@ -190,8 +191,10 @@ def _candidates(index: IndexedStore, query: Query, before: int | None) -> Iterat
     newest = index.newest_block()
     if before is not None:
         newest = min(newest, blocks.block_of(before))
-    for end in range(newest, -1, -_WINDOW):
-        window = range(max(0, end - _WINDOW + 1), end + 1)
+    end, size = newest, 1
+    while end >= 0:
+        window = range(max(0, end - size + 1), end + 1)
+        end, size = end - size, min(4 * size, _WINDOW)
         fitting = _in_window(index, query, window)
         places = [
             place
@@ -208,7 +211,7 @@ def _in_window(index: IndexedStore, query: Query, window: range) -> dict[int, se
     fitting: dict[int, set[int]] | None = None
     for first, last in _ranges(query.terms):
         found: dict[int, set[int]] = {}
-        for block, stored in index.find_words(first, last, window):
+        for block, stored in index.find_words(first, last, window if fitting is None else list(fitting)):
             found.setdefault(block, set()).update(blocks.offsets(stored))
         fitting = (
             found
@@ -307,7 +310,7 @@ def _hits(context: Context, found: Sequence[tuple[StoredText, str]]) -> list[Sea
         record = context.store.find(session)
         names[session] = record.identity.name if record is not None else None
         head = record.head if record is not None else None
-        paths[session] = _path(context, head, seq) if head is not None else None
+        paths[session] = _path(context, head, seq) if head is not None else [range(seq, sys.maxsize)]
     return [
         SearchHit(
             session=one.session,
@@ -316,17 +319,26 @@ def _hits(context: Context, found: Sequence[tuple[StoredText, str]]) -> list[Sea
             kind=one.kind,
             at=at(one.at_us),
             text=shown,
-            abandoned=(path := paths[one.session]) is not None and one.seq not in path,
+            abandoned=one.kind != "rewind" and not any(one.seq in steps for steps in paths[one.session]),
         )
         for one, shown in found
     ]
 
 
-def _path(context: Context, head: Head, oldest: int) -> frozenset[int]:
-    """The steps from `oldest` on that lead to the head, and the steps that are on no path: rewinds."""
-    rows = context.store.checkpoints(head.session, after=oldest - 1)
-    path = visible({row.seq: row.base for row in rows}, head=head.head, since=0)
-    return frozenset(path) | {row.seq for row in rows if row.kind == "rewind"}
+def _path(context: Context, head: Head, oldest: int) -> list[range]:
+    """The steps from `oldest` on that lead to the head, as stretches that follow each other without a jump."""
+    store = context.store
+    if store.info.indexed:
+        jumps = cast(IndexedStore, store).list_jumps(head.session, after=oldest - 1)
+    else:
+        rows = store.checkpoints(head.session, after=oldest - 1)
+        jumps = [(row.seq, row.base) for row in rows if row.base != row.seq - 1]
+    path, seq = [], head.head
+    for jump, base in reversed(jumps):
+        if oldest <= jump <= seq:
+            path.append(range(jump, seq + 1))
+            seq = base
+    return [*path, range(oldest, seq + 1)]
 
 
 def _named(context: Context, query: Query, since_us: int | None, most: int) -> list[SearchHit]:

@@ -54,8 +54,12 @@ class IndexedStore(Protocol):
         """The newest block that has steps in the index; -1 if none has."""
         ...
 
-    def find_words(self, first: str, last: str, blocks: range) -> list[tuple[int, bytes]]:
+    def find_words(self, first: str, last: str, blocks: Sequence[int]) -> list[tuple[int, bytes]]:
         """The rows of all words from `first` to `last` (inclusive, by code points) in these blocks."""
+        ...
+
+    def list_jumps(self, session: str, *, after: int) -> list[tuple[int, int]]:
+        """(seq, base) of the session's own steps behind a seq that do not build on the step before them, ascending."""
         ...
 
     def read_places(self, places: Sequence[int]) -> list[StoredText]:

@@ -148,3 +148,22 @@ def test_what_was_redacted_is_in_no_index(tmp_path: Path) -> None:
         assert rl.admin.index() == 0
         (hit,) = rl.sessions.search("indeed").hits
         assert key not in hit.text and refs(rl, key) == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+def test_steps_of_a_branch_that_was_returned_to_are_not_marked_as_rewound(
+    kind: str, address_of: Addresses, tmp_path: Path
+) -> None:
+    with relight.open(address_of(kind, tmp_path)) as rl:
+        with rl.session("one") as s:
+            seqs = [s.append(user(f"step{number}")).seq for number in range(4)]
+        rl.history.rewind(f"one@{seqs[1]}")
+        with rl.session("one") as s:
+            s.append(user("step4"))
+        marks = [rl.sessions.search(f"step{number}").hits[0].abandoned for number in range(5)]
+        assert marks == [False, False, True, True, False]
+        rl.history.rewind(f"one@{seqs[3]}")
+        with rl.session("one") as s:
+            s.append(user("step5"))
+        marks = [rl.sessions.search(f"step{number}").hits[0].abandoned for number in range(6)]
+        assert marks == [False, False, False, False, True, False]

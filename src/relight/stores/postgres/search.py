@@ -13,7 +13,7 @@ from typing import Any, Final
 from relight.journal.search import blocks
 from relight.ports.search import StoredText, Words
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import Row, from_bytes, optional_text
+from relight.stores.postgres.rows import Row, from_bytes, optional_text, to_bytes
 from relight.stores.postgres.statements import SQL
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -49,13 +49,18 @@ def _read(row: Row) -> StoredText:
     )
 
 
+def list_jumps(cursor: Cursor, session: str, after: int) -> list[tuple[int, int]]:
+    """The steps that do not build on the one before them."""
+    return [(seq, base) for seq, base in cursor.execute(SQL["list_jumps"], (to_bytes(session), after))]
+
+
 def newest_block(cursor: Cursor) -> int:
     """The newest block; -1 if the index is empty."""
     place = _one(cursor, "newest_place")
     return -1 if place is None else blocks.block_of(place)
 
 
-def find_words(cursor: Cursor, first: str, last: str, among: range) -> list[tuple[int, bytes]]:
+def find_words(cursor: Cursor, first: str, last: str, among: Sequence[int]) -> list[tuple[int, bytes]]:
     """The rows of these words in these blocks."""
     return [(block, steps) for block, steps in cursor.execute(SQL["find_words"], (list(among), first, last))]
 

@@ -264,9 +264,13 @@ class PostgresStore:
         with self._connections.reading() as cursor:
             return search.newest_block(cursor)
 
-    def find_words(self, first: str, last: str, blocks: range) -> list[tuple[int, bytes]]:
+    def find_words(self, first: str, last: str, blocks: Sequence[int]) -> list[tuple[int, bytes]]:
         with self._connections.reading() as cursor:
             return search.find_words(cursor, first, last, blocks)
+
+    def list_jumps(self, session: str, *, after: int) -> list[tuple[int, int]]:
+        with self._connections.reading(session) as cursor:
+            return search.list_jumps(cursor, session, after)
 
     def read_places(self, places: Sequence[int]) -> list[StoredText]:
         with self._connections.reading() as cursor:

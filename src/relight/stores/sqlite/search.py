@@ -15,6 +15,7 @@ import msgspec
 
 from relight.journal.search import blocks
 from relight.ports.search import StoredText, Words
+from relight.stores.sqlite.reading import find_sid
 from relight.stores.sqlite.rows import Row, id_range, read_text
 from relight.stores.sqlite.statements import SQL
 
@@ -63,13 +64,20 @@ def _read(row: Row) -> StoredText:
     )
 
 
+def list_jumps(cursor: apsw.Cursor, session: str, after: int) -> list[tuple[int, int]]:
+    """The steps that do not build on the one before them."""
+    sid = find_sid(cursor, session)
+    rows = cursor.execute(SQL["list_jumps"], id_range(sid, after)).fetchall() if sid is not None else []
+    return [(seq, base) for seq, base in rows if type(seq) is int and type(base) is int]
+
+
 def newest_block(cursor: apsw.Cursor) -> int:
     """The newest block; -1 if the index is empty."""
     upto = _upto(cursor)
     return blocks.block_of(upto) if upto else -1
 
 
-def find_words(cursor: apsw.Cursor, first: str, last: str, among: range) -> list[tuple[int, bytes]]:
+def find_words(cursor: apsw.Cursor, first: str, last: str, among: Sequence[int]) -> list[tuple[int, bytes]]:
     """The rows of these words in these blocks."""
     rows = cursor.execute(SQL["find_words"], (_json.encode(list(among)).decode(), first, last)).fetchall()
     return [(block, steps) for block, steps in rows if type(block) is int and type(steps) is bytes]

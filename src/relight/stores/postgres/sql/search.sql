@@ -41,6 +41,11 @@ WHERE p.place = ANY(%s::bigint[])
 -- The last step in the index.
 SELECT max(place) FROM relight.indexed
 
+-- name: list_jumps
+-- The steps that do not build on the one before them: after a rewind.
+SELECT seq, base FROM relight.steps WHERE sid = (SELECT sid FROM relight.sessions WHERE id = %s) AND seq > %s
+AND base <> seq - 1 ORDER BY seq
+
 -- name: find_words
 -- The rows of a range of words in each of these blocks. OFFSET 0: one lookup a block, whatever the statistics say.
 SELECT b.block, w.steps FROM unnest(%s::bigint[]) AS b (block)

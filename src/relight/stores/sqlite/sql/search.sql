@@ -39,6 +39,10 @@ WHERE steps.body > ? AND steps.body <= ? ORDER BY steps.body
 -- The steps with these bodies, as a JSON array.
 SELECT {text_columns} WHERE steps.body IN (SELECT value FROM json_each(?))
 
+-- name: list_jumps
+-- The steps that do not build on the one before them: after a rewind.
+SELECT seq, base FROM steps WHERE id > ? AND id <= ? AND base <> seq - 1 ORDER BY id
+
 -- name: find_words
 -- The rows of a range of words in each of these blocks, a JSON array. CROSS JOIN: one lookup a block.
 SELECT w.block, w.steps FROM json_each(?) AS b CROSS JOIN search_words AS w
