@@ -44,11 +44,13 @@ class Queues(Noun):
         policy: RunPolicy | None = None,
         env: Mapping[str, str | None] | None = None,
         secrets: Sequence[str] | None = None,
+        parent: str | None = None,
     ) -> SessionInfo:
         """Create a session for a worker; it is queued from the commit that creates it. Nothing is started here.
 
         `wants`: labels that the worker must have; `not_before`: a time, or seconds from now. Without a command, `agent`
-        is one that relight knows how to prompt (claude, codex), and `prompt` is its prompt.
+        is one that relight knows how to prompt (claude, codex), and `prompt` is its prompt. `parent`: the session whose
+        child it is; name it `PARENT.NAME`, and `s.join("NAME")` waits for it.
         """
         context = self._context
         roots = {"main": os.fspath(workspace)} if isinstance(workspace, str | os.PathLike) else workspace
@@ -62,6 +64,7 @@ class Queues(Noun):
             labels=labels,
             env=env,
             secrets=secrets,
+            parent=parent,
         )
         queue_position = queueing.position_for(context, queue, priority=priority, wants=wants)
         wake_us = queueing.not_before_us(context, not_before)

@@ -19,6 +19,7 @@ from relight.ports.agent import AgentAdapter, Surroundings
 from relight.sessions import limits as limiting
 from relight.sessions import names as naming
 from relight.sessions.context import Context
+from relight.sessions.entry.children import of_session, refuse_removed
 from relight.sessions.environment import checked_env, checked_secrets
 from relight.sessions.opening import checked_fields, create, new_identity, refuse_archived
 from relight.values.execution import execution_of
@@ -86,6 +87,10 @@ def planned(
         "queue_position": queue_position,
     }
     identity = new_identity(context, options.name or _free_name(context, options.agent, directory), fields)
+    if options.parent is not None:
+        child = of_session(context, options.parent, identity.name or identity.id)
+        refuse_removed(context, child)
+        identity = child.identity(identity)
     if options.workspace:
         identity = with_roots(context, identity, options.workspace)
         try:

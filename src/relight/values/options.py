@@ -30,6 +30,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """variables set at every start; None: with the value they have here"""
     secrets: Sequence[str] | None = None
     """names of variables that every start needs; values are never stored"""
+    parent: str | None = None
+    """the session whose child it is, by name or id"""
 
 
 class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ with relight.open() as rl, rl.session("parent") as s:
     s.append({"role": "user", "content": "hi"})
     if sys.argv[1] == "late":
         subprocess.run([sys.executable, "one.py", "kid"], check=True)
+    assert s.join("kid", timeout=30) == ["result of kid"]
     with relight.open() as other, other.session("second") as t:
         t.complete()
     s.complete("ok")

@@ -328,3 +328,14 @@ def test_a_tree_has_children_and_forks_with_what_they_cost(world: Simulation) ->
     ]
     assert rl.sessions.get("research").cost_tree == 5.0
     assert [one.name for one in rl.sessions.list(spawned_by="research")] == ["research.bob", "research.ada"]
+
+
+def test_a_child_for_a_worker_is_waited_for_while_it_is_queued(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("research") as s:
+        made = rl.queues.submit(["true"], name="research.ada", parent="research", directory="/")
+        assert (made.spawned_by, s.children()[0].status) == (s.id, "queued")
+        with pytest.raises(TimeoutError):
+            s.join("ada", timeout=5)
+        with pytest.raises(Conflict):
+            rl.queues.submit(["true"], name="research.ada", parent="research", directory="/")

@@ -108,7 +108,7 @@ def find(context: Context, child: ChildOf, name: str) -> tuple[Found | None, Con
     """The child as it is; None if there is none yet. NotResumable if there was one, and it was removed."""
     record = _record_of(context, child, name)
     if record is None:
-        _refuse_removed(context, child)
+        refuse_removed(context, child)
         return None, context
     found = Found(identity=record.identity, head=record.head, seq=None)
     if record.identity.spawned_by == child.parent.id or (record.head and record.head.status == "completed"):
@@ -128,7 +128,8 @@ def _record_of(context: Context, child: ChildOf, name: str) -> Record | None:
     return named if named is not None and named.identity.spawned_by == child.parent.id else None
 
 
-def _refuse_removed(context: Context, child: ChildOf) -> None:
+def refuse_removed(context: Context, child: ChildOf) -> None:
+    """NotResumable if there was such a child, and it was removed."""
     from relight.operations.retention import tombstone_of  # imported late: most children exist, or never did
 
     removed = tombstone_of(context, child.id)
