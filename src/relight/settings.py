@@ -95,7 +95,7 @@ SETTINGS: Final = (
         'A TOML file with your own prices, which take precedence: `[models."NAME"]` with `input`, `output`,'
         " `cache_read` and `cache_write` in US dollars for a million tokens.",
     ),
-    Setting("RELIGHT_HINTS", "hints are shown", "`0` silences hints and the line that says that a session continues."),
+    Setting("RELIGHT_HINTS", "hints are shown", "`0` silences the hints and notices of commands."),
     Setting("NO_COLOR", "colours on a terminal", "If not empty: no colour."),
     Setting("CLICOLOR_FORCE", "`0`", "Anything but `0`: colour in a pipe too."),
     Setting("TERM", "what the terminal says", "`dumb`: no colour."),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -32,6 +31,7 @@ from relight.sessions.redacting_store import recorded_store
 from relight.system import private_directories, program_files
 from relight.system.environment_secrets import redactor
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, write_private
+from relight.telemetry.notices import notice
 from relight.wiring_agents import Agents, Hooks
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _context(
         prices=cache(own_prices),
         uses_library=program_files.uses_library,
         workspaces=cache(lambda: _tree_workspaces(store)),
-        notify=_print_notice,
+        notify=notice,
         sweep_in_background=lambda: _sweep_in_background(store),
         inherited=inheritance.handed(os.environ),
         mark_as_program=lambda session: inheritance.took(session, os.environ),
@@ -263,7 +263,7 @@ def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
 def _redis_store(address: str, clock: Clock, *, create: bool) -> Store:
     with _needs("redis", "redis", "a store on Redis"):
         from relight.stores.redis.store import RedisStore
-    tell = _print_notice if create else _discard_notice
+    tell = notice if create else _discard_notice
     return RedisStore(address, clock, local=_data_directory(), blobs=_blobs(), tell=tell)
 
 
@@ -495,11 +495,6 @@ def _inherited_command() -> dict[str, tuple[str, ...]]:
         return {}
     session, *words = json.loads(given)
     return {session: tuple(words)}
-
-
-def _print_notice(line: str) -> None:
-    if os.environ.get("RELIGHT_HINTS") != "0":
-        print(f"relight: {line}", file=sys.stderr)
 
 
 def open_engine(store: Store, clock: Clock | None = None, name: str | None = None) -> WorkEngine:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, QueueFull, RelightError, StoreError
 from relight.processes.attendants import FORK_SERVER, OWNER_VARIABLE, WORKER_VARIABLE
 from relight.system.output_log import cleaned_output
+from relight.telemetry.notices import print_notices
 
 if TYPE_CHECKING:
     from relight.supervision.program import Supervision
@@ -39,6 +40,7 @@ def main(words: list[str]) -> int:
     session, retries = words[0], int(words[1]) if len(words) > 1 else None
     owner, worker = os.environ.pop(OWNER_VARIABLE, ""), os.environ.get(WORKER_VARIABLE, "?")
     pipe = _take_control_pipe()
+    print_notices()
     with cleaned_output():
         return _supervise(session, worker, owner, retries, pipe)
 

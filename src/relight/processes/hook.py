@@ -17,11 +17,13 @@ from relight.ports.hooks import EPOCH_VARIABLE
 from relight.ports.runtime import AGENT_VARIABLE, OWNER_VARIABLE, SESSION_VARIABLE
 from relight.supervision.hook import record_hook
 from relight.system.environment_secrets import redactor
+from relight.telemetry.notices import print_notices
 from relight.wiring import open_context
 
 
 def main() -> int:
     """Read one hook event as JSON from stdin, record it, write the reply to stdout."""
+    print_notices()
     try:
         return _record()
     except Exception as error:  # stderr is the hook log: whatever failed, no secret may get into it

@@ -17,6 +17,7 @@ from relight.errors import RelightError
 from relight.processes.background import StatusPipe, decode_request
 from relight.supervision.watcher import NullWatcher
 from relight.system.output_log import cleaned_output
+from relight.telemetry.notices import print_notices
 
 if TYPE_CHECKING:
     from relight.ports.runtime import Exit
@@ -34,6 +35,7 @@ def main(words: Sequence[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _STDIN)
     os.close(nothing)
+    print_notices()
     with cleaned_output():
         try:
             return _supervise(request, pipe)

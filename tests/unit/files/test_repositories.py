@@ -14,6 +14,7 @@ from relight import aio
 from relight.errors import NotFound, NotResumable
 from relight.journal.files.repository_state import moved, repository_head
 from relight.library.facade import Relight
+from relight.telemetry import notices
 from relight.values.options import RunOptions
 from relight.values.snapshot import GitHead
 from tests.support.server_harness import Answer, ServerHarness
@@ -189,8 +190,9 @@ def test_a_supervised_program_is_not_asked_again(rl: Relight, root: Path, tmp_pa
 
 
 def test_what_a_framework_writes_is_told_and_not_lost(
-    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(notices, "_PRINTED", set())
     from relight.sessions.shared import Write
     from relight.values.step import Changes
 
@@ -201,10 +203,10 @@ def test_what_a_framework_writes_is_told_and_not_lost(
             shared.close()
 
     write("first")
-    assert "repository" not in capsys.readouterr().err
+    assert "repository" not in caplog.text
     repository(root, "other")
     write("paid for already")
-    assert "conversation: " in (said := capsys.readouterr().err) and "is on branch other" in said
+    assert "conversation: " in caplog.text and "is on branch other" in caplog.text
 
 
 def test_yes_does_not_accept_a_moved_repository_and_the_flag_tells_what_it_accepts(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,15 +126,19 @@ def test_a_handler_that_fails_is_no_failed_commit(
 
 SILENT = """
 import sys, relight
-with relight.open("memory:") as rl, rl.session("s") as s:
+for _ in range(2):
+  with relight.open(sys.argv[1]) as rl, rl.session("s") as s:
     s.append({"role": "user", "content": "x"})
     relight.telemetry.logs.STORE.warning("trouble")
+    rl._context.notify("its files are not captured")
 assert "opentelemetry" not in sys.modules
 """
 
 
-def test_a_program_that_asks_for_nothing_hears_nothing() -> None:
-    ran = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, text=True, timeout=60, check=False)
+def test_a_program_that_asks_for_nothing_hears_nothing(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SILENT, tmp_path / "r.db"], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 

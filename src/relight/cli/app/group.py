@@ -15,6 +15,7 @@ import click
 
 from relight import configuration
 from relight.cli.app.context import CliContext, common_options
+from relight.telemetry.notices import print_notices
 
 GROUPS: Final[dict[str, dict[str, str]]] = {
     "Run and steer": {
@@ -161,6 +162,7 @@ def relight(context: click.Context) -> int:
 def run(words: Sequence[str], cli: CliContext | None = None) -> int:
     """Run the command and return its exit code. `cli`: a context of the caller, for use inside a program."""
     cli = cli or CliContext()
+    print_notices()
     sys.set_int_max_str_digits(0)  # a message may hold an integer of any length, and is printed unchanged
     try:
         configuration.apply(os.environ)

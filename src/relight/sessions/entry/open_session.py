@@ -15,7 +15,6 @@ from relight.errors import Finished, UsageError, WorkspaceUnusable
 from relight.files import capture, restore, workspace_check
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
-from relight.journal.status import derived_status
 from relight.sessions import limits, opening
 from relight.sessions.context import Context
 from relight.sessions.entry import children, reopening
@@ -24,7 +23,6 @@ from relight.sessions.pending_store import with_pending
 from relight.sessions.recorder import Recorder
 from relight.sessions.session import Session, writer_of
 from relight.values.policy import RunPolicy
-from relight.values.status import LIVE, headline
 
 if TYPE_CHECKING:
     from relight.sessions.entry.reopening import Taken
@@ -126,7 +124,6 @@ def _opened(
     opened = open_files()
     try:
         made = Session(context, recorder, lease_seconds=seconds, files=opened, opens=open_session)
-        _tell_continuation(context, made)
         writer_of(made).reopen(handed_over_by=owner, note=note)
     except BaseException:
         if opened is not None:
@@ -163,12 +160,3 @@ def _existing(context: Context, name: str) -> tuple[Found | None, Context]:
     opening.refuse_untrusted(found)
     fork = plan_fork(context, found)
     return Found(identity=fork.identity, head=fork.head, seq=None), with_pending(context, fork)
-
-
-def _tell_continuation(context: Context, opened: Session) -> None:
-    if not opened.is_new:
-        head = writer_of(opened).recorder.head
-        status, why = derived_status(head, opening.evidence_of(context, head))
-        if status not in LIVE:
-            ended = f"{status}: {headline(why)}" if why else status
-            context.notify(f"{opened.name or opened.id} continues at @{head.head} ({ended}); is_new is False")
