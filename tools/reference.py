@@ -21,6 +21,9 @@ from relight.configuration import is_allowed, key_of
 from relight.errors import RelightError
 from relight.settings import SETTINGS
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.python_reference import python_page
+
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 WIDTH = 100  # fixed, so that a page does not depend on the terminal it was made in
 
@@ -33,6 +36,7 @@ def main(argv: list[str]) -> int:
         ("errors.md", errors_page()),
         ("settings.md", settings_page()),
         ("http.md", http_page()),
+        ("python.md", python_page()),
     ):
         path = REFERENCE / name
         if path.exists() and path.read_text(encoding="utf-8") == text:

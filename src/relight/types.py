@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from relight.sessions.calls.tools import Provider, Tool, Tools
     from relight.sessions.entry.children import Named
     from relight.sessions.entry.options import SessionOptions
-    from relight.sessions.inputs import Reply
+    from relight.sessions.inputs import Reply, SdkObject
     from relight.sessions.session import BatchBlock, Session
     from relight.sessions.shared import SharedSession
     from relight.sessions.state import StateMap
@@ -116,6 +116,7 @@ __all__ = [
     "Retry",
     "RunOptions",
     "RunPolicy",
+    "SdkObject",
     "SearchHit",
     "SearchResult",
     "Session",
@@ -197,6 +198,7 @@ _MODULES = {
     "Retry": "relight.values.policy",
     "RunOptions": "relight.values.options",
     "RunPolicy": "relight.values.policy",
+    "SdkObject": "relight.sessions.inputs",
     "SearchHit": "relight.history.search",
     "SearchResult": "relight.history.search",
     "Session": "relight.sessions.session",

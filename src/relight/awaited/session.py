@@ -13,7 +13,7 @@ from relight.event_loop import alone, stored
 
 if TYPE_CHECKING:
     from relight.sessions.session import Session
-    from relight.types import Call, Checkpoint, ChildInfo, Failure, Snapshot, StateMap, Status, Usage
+    from relight.types import Call, Checkpoint, ChildInfo, Failure, SdkObject, Snapshot, StateMap, Status, Usage
 
 
 class SessionForm:
@@ -116,10 +116,13 @@ class SessionForm:
         return await stored(partial(self._sync.prompt, text, id))
 
     async def append(
-        self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
+        self,
+        message: Mapping[str, Any] | Sequence[Any] | SdkObject,
+        usage: Usage | Mapping[str, Any] | SdkObject | None = None,
     ) -> Checkpoint:
-        """Commit a message, or the items of one reply, as one step. Inside `batch()` it is part of that step; the
-        checkpoint is the one that the block is committed as, exact once the block has ended.
+        """Commit a message, the items of one reply, or what a provider's SDK returned (with its usage) as one step.
+        Inside `batch()` it is part of that step; the checkpoint is the one that the block is committed as, exact once
+        the block has ended.
 
         LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
         """
