@@ -1,6 +1,6 @@
 """G7: whenever the model is asked, the history is one that its provider accepts, whatever died before.
 
-Random conversations in three formats, one to eight parallel calls, driven through the library by a program that is
+Random conversations in five formats, one to eight parallel calls, driven through the library by a program that is
 killed at random places: between any two lines, inside a tool, after an intent, in the middle of appending by hand.
 Forks and rewinds at random checkpoints are asked about too.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from relight.journal.formats.registry import by_name
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.sessions.session import Session
@@ -20,9 +21,14 @@ from tests.support.figures import Figure
 from tests.support.simulation import Simulation
 from tests.unit.journal.conversations import FORMAT_NAMES, Messages, call_ids, random_conversation, results_of
 
-HURRY = {"role": "user", "content": "hurry"}
 MAX_LIVES = 200
-PROVIDERS = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "openai responses"}
+PROVIDERS = {
+    "anthropic": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai responses",
+    "bedrock": "bedrock-converse",
+    "gemini": "google-genai",
+}
 TOOLS = ("Bash", "exec_command", "Write", "Edit", "read_file", "apply_patch", "charge_card")
 POINTS = ("commit.enter", "commit.begun", "commit.committed", "tool.asked", "tool.intended", "tool.done")
 
@@ -85,10 +91,10 @@ class Life:
             for call in calls:
                 s.run_tool(call, self.tools)
             if _is_reply(self.name, s.messages[-1]) or self.rng.random() < 0.1:
-                s.append(HURRY)
+                s.append(_hurry(self.name))
             s.append(self._model(s))
             if self.rng.random() < 0.1:
-                s.append(HURRY)
+                s.append(_hurry(self.name))
         for call in s.pending_calls():
             s.run_tool(call, self.tools)
         s.complete()
@@ -114,7 +120,11 @@ def _is_reply(name: str, message: dict[str, Any]) -> bool:
     if name == "openai_responses":
         kind = str(message.get("type"))
         return message.get("role") == "assistant" or ("role" not in message and not kind.endswith("_output"))
-    return message["role"] == "assistant"
+    return message["role"] in ("assistant", "model")
+
+
+def _hurry(name: str) -> dict[str, Any]:
+    return by_name(name).user("hurry") if name in ("bedrock", "gemini") else {"role": "user", "content": "hurry"}
 
 
 def _replies(name: str, script: Messages) -> list[Messages]:
@@ -145,13 +155,15 @@ def _look_everywhere(life: Life, rl: Relight) -> int:
     target = life.rng.choice(checkpoints)
     rl.history.rewind(f"a@{target.seq}")
     with rl.session("a") as s:
-        s.append(HURRY)
+        s.append(_hurry(life.name))
         s.append(_final(life.name))
         assert lint(s.messages) == []
     return looked + 1
 
 
 def _final(name: str) -> dict[str, Any]:
+    if name in ("bedrock", "gemini"):
+        return by_name(name).assistant("so be it")
     if name == "openai_responses":
         text = [{"type": "output_text", "text": "so be it"}]
         return {"type": "message", "role": "assistant", "content": text}
@@ -165,7 +177,7 @@ def _final(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", FORMAT_NAMES)
 def test_every_history_shown_to_the_model_is_valid(name: str, sample: Any, figure: Figure) -> None:
     asked = crashes = looked = 0
-    conversations = sample(340, proof=4_000, teeth=60)
+    conversations = sample(340 if name not in ("bedrock", "gemini") else 60, proof=4_000, teeth=60)
     for seed in range(conversations):
         life = Life(seed, name)
         try:
