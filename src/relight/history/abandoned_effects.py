@@ -63,12 +63,13 @@ def _inherited_path(chain: list[Identity], steps: list[Step], bases: Mapping[int
 
 
 def _has_inherited_open(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
-    """Whether something is open that an ancestor began or requested, so that the ancestor may know more about it."""
+    """Whether something is open, or was before a rewind to before the fork point, that an ancestor began or requested,
+    so that the ancestor may know more about it."""
     begins = chain[0].parent.seq if chain[0].parent is not None else 0
     if not begins or not path:
         return False
     return (
-        path[-1] < begins
+        (path[0] <= begins and begins not in path)
         or any(slot.session != chain[0].id for slot in fold.open_slots())
         or any(one.outcome is None and one.intent_seq <= begins for one in (*fold.once.values(), *fold.hooked.values()))
     )

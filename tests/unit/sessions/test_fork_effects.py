@@ -47,3 +47,22 @@ def test_a_fork_counts_a_call_that_its_parent_began_after_the_checkpoint(world: 
     rl = world.restart()
     made = rl.history.fork(f"a@{asked}", name="b")
     assert rl.sessions.get(made.id).in_doubt == len(rl.runs.plan(made.id).in_doubt) == 1
+
+
+def test_what_a_parent_settled_stays_known_to_a_fork_that_was_rewound_before_it_and_reopened(world: Simulation) -> None:
+    def dies() -> None:
+        raise Died
+
+    s = world.start().session("a")
+    s.append(user("go"))
+    first = s._recorder.head.seq
+    with pytest.raises(Died):
+        s.once("pay", dies)
+    begun = s._recorder.head.seq
+    with world.restart().session("a") as s:
+        s.settle("pay", "paid")
+    rl = world.restart()
+    rl.history.fork(f"a@{begun}", name="b")
+    rl.history.rewind(f"b@{first}")
+    rl.session("b")  # an attempt that dies; the next one follows on the fork's own steps
+    assert world.restart().session("b").once("pay", lambda: "again") == "paid"
