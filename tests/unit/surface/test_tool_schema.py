@@ -88,6 +88,9 @@ def test_a_schema_has_the_providers_own_form_and_says_what_the_signature_says() 
         "function": {"name": "order", "description": anthropic["description"], "parameters": schema},
     }
     assert responses == {"type": "function", **chat["function"], "strict": False}
+    assert order.schema("bedrock")["toolSpec"]["inputSchema"] == {"json": schema}
+    assert order.schema("gemini")["parametersJsonSchema"] == schema
+    assert "description" not in relight.tool(lambda: None).schema("bedrock")["toolSpec"]
     assert anthropic["description"] == "Order something.\n\nIt is sent at once."
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == (
         "object",

@@ -15,7 +15,7 @@ from relight.values.call import EFFECTS, Effect
 _P = ParamSpec("_P")
 _Q = ParamSpec("_Q")
 _R = TypeVar("_R")
-Provider = Literal["anthropic", "openai", "openai_chat", "openai_responses"]
+Provider = Literal["anthropic", "openai", "openai_chat", "openai_responses", "bedrock", "gemini"]
 _OPTIONS: Final = ("name", "effect", "probe", "approve", "alone", "timeout", "retries")
 _MAX_SECONDS: Final = 1e9
 
@@ -83,7 +83,8 @@ class Tool(Generic[_P, _R]):
 
     def schema(self, provider: Provider) -> dict[str, Any]:
         """Its declaration, as this provider's API takes it in `tools=[...]`."""
-        known = {"name": self.name, "description": self.signature.description}
+        described = self.signature.description
+        known = {"name": self.name, "description": described} if described else {"name": self.name}
         parameters = self.signature.schema()
         match provider:
             case "anthropic":
@@ -92,6 +93,10 @@ class Tool(Generic[_P, _R]):
                 return {"type": "function", "function": {**known, "parameters": parameters}}
             case "openai_responses":
                 return {"type": "function", **known, "parameters": parameters, "strict": False}
+            case "bedrock":
+                return {"toolSpec": {**known, "inputSchema": {"json": parameters}}}
+            case "gemini":
+                return {**known, "parametersJsonSchema": parameters}
         raise UsageError(f"unknown provider {provider!a}", hints=[f"one of: {', '.join(get_args(Provider))}"])
 
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
