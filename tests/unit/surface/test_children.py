@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +20,7 @@ from relight.library.facade import Relight
 from relight.ports import faults
 from relight.sessions.session import Session
 from relight.values.policy import Retention
+from tests.support.child_processes import wait_until
 from tests.support.simulation import Simulation
 
 HELLO = {"role": "user", "content": "hello"}
@@ -339,3 +344,39 @@ def test_a_child_for_a_worker_is_waited_for_while_it_is_queued(world: Simulation
             s.join("ada", timeout=5)
         with pytest.raises(Conflict):
             rl.queues.submit(["true"], name="research.ada", parent="research", directory="/")
+
+
+def test_a_bundle_of_a_child_keeps_its_parent(world: Simulation, tmp_path: Path) -> None:
+    rl = world.start()
+    with rl.session("research") as s, s.spawn("ada") as child:
+        child.complete(1)
+    rl.history.export("research.ada", tmp_path / "ada.relight")
+    with relight.open(tmp_path / "other.db") as other:
+        other.history.import_(tmp_path / "ada.relight")
+        assert other.sessions.get("research.ada").spawned_by == s.id
+        assert [one.how for one in other.sessions.tree("research.ada")] == [None], "its parent is not there"
+
+
+def _has_begun(rl: Relight, name: str) -> bool:
+    found = rl.sessions.find(name)
+    return found is not None and found.message_count > 0
+
+
+def test_stop_with_its_tree_ends_the_children_too(tmp_path: Path) -> None:
+    program = (
+        "import relight, sys, time\n"
+        "with relight.open(sys.argv[1]) as rl, rl.session(sys.argv[2], parent=sys.argv[3] or None) as s:\n"
+        "    s.append({'role': 'user', 'content': 'x'})\n"
+        "    time.sleep(60)\n"
+    )
+    store, running = str(tmp_path / "relight.db"), []
+    with relight.open(store) as rl:
+        for name, parent in (("research", ""), ("research.ada", "research")):
+            running.append(subprocess.Popen([sys.executable, "-c", program, store, name, parent]))
+            wait_until(name, partial(_has_begun, rl, name))
+        stopped = rl.runs.stop("research", tree=True)
+        assert stopped.below == [rl.sessions.get("research.ada").id]
+        assert [one.wait(30) is not None for one in running] == [True, True]
+        assert set(sessions(rl).values()) == {"terminated"}
+        with pytest.raises(Conflict, match="nor a child of it"):
+            rl.runs.stop("research", tree=True)
