@@ -43,6 +43,7 @@ from relight.sessions.entry.options import SessionOptions
 from relight.sessions.model_calls import received_async
 from relight.sessions.session import BatchBlock, Session, writer_of
 from relight.sessions.turns.loop import MAX_TURNS, InDoubt, OpenCall, Turn, TurnReply, run_program
+from relight.sessions.turns.stream import Stream
 from relight.shared_handles import HANDLES
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
@@ -126,6 +127,10 @@ class AsyncSession(SessionForm):
         while (turn := await awaited(turns.advance(), self._abandoned)) is not None:
             yield AsyncTurn(turn, self._abandoned)
 
+    def stream(self) -> AsyncStream:
+        """A block for the text of a reply in progress: `async with s.stream() as out: await out.write(text)`."""
+        return AsyncStream(self._sync.stream())
+
     def batch(self, label: str | None = None) -> AsyncBatch:
         """`async with s.batch("label"):` commits everything inside as one step."""
         return AsyncBatch(self._sync.batch(label))
@@ -189,6 +194,26 @@ class AsyncOpenCall:
     async def run(self) -> Call:
         """Run it with the tools of the turns, and commit its result."""
         return await awaited(self._open.program(), self._abandoned)
+
+
+class AsyncStream:
+    """The text of a reply in progress, awaited."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    async def write(self, text: str) -> None:
+        """Add text. It is committed with what waits once that is a second old or 4 kB long."""
+        await stored(functools.partial(self._stream.write, text))
+
+    async def __aenter__(self) -> Self:
+        self._stream.__enter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await stored(functools.partial(self._stream.__exit__, kind, error, trace), always=True)
 
 
 class AsyncBatch:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from relight.sessions.shared import SharedSession
     from relight.sessions.state import StateMap
     from relight.sessions.turns.loop import InDoubt, OpenCall, Turn, TurnReply, Turns
+    from relight.sessions.turns.stream import Stream
     from relight.supervision.adopt import Adoptable
     from relight.supervision.program import Supervision
     from relight.supervision.stop import Stopped
@@ -128,6 +129,7 @@ __all__ = [
     "Status",
     "Stopped",
     "Store",
+    "Stream",
     "Supervision",
     "Tombstone",
     "Tool",
@@ -210,6 +212,7 @@ _MODULES = {
     "Status": "relight.values.status",
     "Stopped": "relight.supervision.stop",
     "Store": "relight.ports.store",
+    "Stream": "relight.sessions.turns.stream",
     "Supervision": "relight.supervision.program",
     "Tombstone": "relight.values.tombstone",
     "Tool": "relight.sessions.calls.tools",

@@ -49,11 +49,13 @@ class AsyncQueues:
         policy: RunPolicy | None = None,
         env: Mapping[str, str | None] | None = None,
         secrets: Sequence[str] | None = None,
+        parent: str | None = None,
     ) -> SessionInfo:
         """Create a session for a worker; it is queued from the commit that creates it. Nothing is started here.
 
         `wants`: labels that the worker must have; `not_before`: a time, or seconds from now. Without a command, `agent`
-        is one that relight knows how to prompt (claude, codex), and `prompt` is its prompt.
+        is one that relight knows how to prompt (claude, codex), and `prompt` is its prompt. `parent`: the session whose
+        child it is; name it `PARENT.NAME`, and `s.join("NAME")` waits for it.
         """
         return await stored(
             partial(
@@ -73,6 +75,7 @@ class AsyncQueues:
                 policy=policy,
                 env=env,
                 secrets=secrets,
+                parent=parent,
             )
         )
 

@@ -78,7 +78,7 @@ class SessionForm:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation in the provider's own form. A new list; the messages in it are not copies."""
+        """The conversation in the provider's own form. Copies: what is changed in them changes nothing here."""
         return self._sync.messages
 
     @property
@@ -144,6 +144,12 @@ class SessionForm:
     async def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
         """Replace the conversation by other messages (compaction). The former ones remain in the journal."""
         return await stored(partial(self._sync.replace, messages))
+
+    async def rewind(self, checkpoint: Checkpoint | str | int) -> Checkpoint:
+        """Go back to a checkpoint of this session (itself, its label, its seq): conversation and state are as they were
+        then, and files stay. Nothing is deleted, and an effect that ran since is not run again: it keeps its outcome.
+        State that no step has saved is dropped."""
+        return await alone(partial(self._sync.rewind, checkpoint), self._effects)
 
     async def settle(self, key: str, result: Any = None, *, retry: bool = False) -> Checkpoint:
         """Record the outcome of an effect in doubt: its result, or that it may run again (under the key `KEY/2`)."""

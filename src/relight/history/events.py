@@ -46,6 +46,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     started: dict[str, Any] | None = None
     """for an attempt: number, resumed_from, reason, owner"""
     partial: Any = None
+    stream: str | None = None
+    """text of a reply in progress that is new with this step"""
     answer: list[Any] = []
     note: dict[str, Any] = {}
     record: Any = None
@@ -71,6 +73,7 @@ def event_of(step: Step, changes: Changes) -> Event:
         status=_status(changes),
         started=built(changes.attempt) if changes.attempt is not None else None,
         partial=changes.partial[-1] if changes.partial else None,
+        stream=changes.stream[1] if changes.stream else None,
         answer=list(changes.answer),
         note=changes.note or {},
         record=changes.record,

@@ -304,6 +304,8 @@ def _rest(event: Event) -> list[Row]:
         texts.append(f'checkpoint "{one_line(event.label)}"')
     if event.partial is not None:
         texts.append(f"partial result {short(event.partial)}")
+    if event.stream is not None:
+        texts.append(f"writes {short(event.stream)}")
     if event.answer and event.answer[0] != SLEEP:
         texts.append(f"answered: {short(event.answer[1])}")
     elif event.answer and event.status is not None and event.status["status"] == "working":

@@ -141,6 +141,8 @@ class Fold(Dialogue):
         """children that were spawned, by their own names: the ids of their sessions"""
         self.partials: list[Any] = []
         """partial results, oldest first; the newest `MAX_PARTIALS` of them"""
+        self.streamed: list[str] = []
+        """text of the reply in progress, in parts, until the reply is there"""
         self.result: Any = None
         self.turns = 0
         self.measured: Measured | None = None
@@ -162,7 +164,9 @@ class Fold(Dialogue):
 
     @property
     def partial(self) -> Any:
-        """The newest partial result, if any."""
+        """The text of the reply in progress, else the newest partial result, if any."""
+        if self.streamed:
+            return "".join(self.streamed)
         return self.partials[-1] if self.partials else None
 
     @property
@@ -223,7 +227,7 @@ class Fold(Dialogue):
             generations=dict(self.generations),
             answers=dict(self.answers),
             tools=dict(self.tools),
-            partial=self.partial,
+            partial=self.partials[-1] if self.partials else None,
             partials=list(self.partials),
             answered=dict(self.answered),
             reasons=dict(self.reasons),
@@ -304,6 +308,11 @@ class Fold(Dialogue):
             self.children = {**self.children, **changes.children}
         if changes.partial:
             self.partials = [*self.partials, *changes.partial][-MAX_PARTIALS:]
+        if changes.stream:
+            begins, text = changes.stream
+            self.streamed = [text] if begins else [*self.streamed, text]
+        elif replied:
+            self.streamed = []
         self._apply_dialogue(step, changes, replied=replied, words=words)
         if changes.status is not None:
             self.result = changes.status.result
@@ -322,7 +331,7 @@ class Fold(Dialogue):
             self.measured = msgspec.structs.replace(self.measured, tokens=tokens, messages=messages)
 
     def _reset(self, carried: Carried) -> None:
-        self.messages, self.turns, self.measured = [], 0, None
+        self.messages, self.turns, self.measured, self.streamed = [], 0, None, []
         self._slots, self._groups = {}, []
         self.hooked = {}
         self.state = dict(carried.state)

@@ -130,3 +130,19 @@ def _refused(why: str, trail: Any, root: str, hints: list[str] | None = None) ->
 def _printable(key: str) -> str:
     text = key if len(key) <= 40 else key[:40] + "…"
     return text if text.isidentifier() else ascii(text)
+
+
+def unshared(value: list[Any]) -> list[Any]:
+    """A copy of a list of JSON values that shares no list and no mapping with it. Texts are shared, because
+    nobody can change them: what it costs depends on the number of messages, not on their length."""
+    return [_unshared_dict(one) if type(one) is dict else unshared(one) if type(one) is list else one for one in value]
+
+
+def _unshared_dict(value: dict[str, Any]) -> dict[str, Any]:
+    copy = value.copy()
+    for key, one in value.items():
+        if type(one) is dict:
+            copy[key] = _unshared_dict(one)
+        elif type(one) is list:
+            copy[key] = unshared(one)
+    return copy

@@ -28,8 +28,10 @@ from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.state import StateMap
+from relight.sessions.turns import rewinding
 from relight.sessions.turns.loop import MAX_TURNS, InDoubt, Turns, run_program
 from relight.sessions.turns.prompts import prompt_once
+from relight.sessions.turns.stream import Stream
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import ChildInfo
@@ -105,7 +107,7 @@ class Session:
     @property
     def is_new(self) -> bool:
         """True until a message is committed."""
-        return not self.messages
+        return not self._recorder.fold.messages
 
     @property
     def is_finished(self) -> bool:
@@ -119,7 +121,7 @@ class Session:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation in the provider's own form. A new list; the messages in it are not copies."""
+        """The conversation in the provider's own form. Copies: what is changed in them changes nothing here."""
         return self._writer.messages()
 
     @property
@@ -279,6 +281,17 @@ class Session:
                 recorder.resolve_unknown("reset")
             changes, view = reset_to(recorder, fresh)
             return self._writer.record("reset", changes, view=view)
+
+    def stream(self) -> Stream:
+        """A block for the text of a reply in progress: `with s.stream() as out: out.write(text)`. Readers see it as the
+        partial result, a step for each second or 4 kB, until the reply is appended."""
+        return Stream(self._writer)
+
+    def rewind(self, checkpoint: Checkpoint | str | int) -> Checkpoint:
+        """Go back to a checkpoint of this session (itself, its label, its seq): conversation and state are as they were
+        then, and files stay. Nothing is deleted, and an effect that ran since is not run again: it keeps its outcome.
+        State that no step has saved is dropped."""
+        return rewinding.rewind(self._writer, checkpoint)
 
     # -- effects ----------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from relight.journal.conversation.model_replies import refuse_unseen
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call
+from relight.journal.jsonable import unshared
 from relight.journal.limits import Reached, reached, uncounted
 from relight.sessions import limits
 from relight.sessions.calls.running_effects import EffectKey
@@ -112,10 +113,11 @@ class SessionWriter:
         return self.recorder.head.status in ENDED
 
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation, with what an open batch of this context adds."""
+        """Copies of the conversation, with what an open batch of this context adds."""
         batch = self.batch.get()
         with self.recorder.lock:
-            return self.recorder.fold.messages + (batch.messages if batch is not None else [])
+            whole = self.recorder.fold.messages + (batch.messages if batch is not None else [])
+        return unshared(whole)  # outside the lock: stored messages never change
 
     def pending_calls(self) -> list[Call]:
         """Calls without a result. InvalidMessage if the newest reply requests calls that relight cannot run."""

@@ -86,6 +86,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """root name to snapshot id"""
     partial: Sequence[Any] = ()
     """partial results, oldest first"""
+    stream: Sequence[Any] = ()
+    """text of a reply in progress that is new in this step: [whether it begins a stream, text]"""
     tools: dict[str, str] | None = None
     """fingerprint of the tools in use from here on: name to effect and signature"""
     answer: Sequence[Any] = ()

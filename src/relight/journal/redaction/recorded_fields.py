@@ -52,7 +52,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
         about="note",
         inside="intents outcomes status attempt carried",
         asked="answer",
-        data="messages state unset partial record",
+        data="messages state unset partial stream record",
         plain="usage snapshot tools used prompt stop native children",
     ),
     StatusChange: _fields(about="reason question", inside="failure asking", data="result", plain="status wake_us"),
