@@ -7,7 +7,6 @@ committed. A reply that the process dies with before the commit is asked for, an
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -159,6 +158,8 @@ async def received_async(returned: Any) -> Any:
         final = _final(returned)
         whole = _whole([event async for event in returned], None if final else returned)
         return await final() if whole is None and final is not None else whole
+    import asyncio  # imported late: whoever awaits this has it, and a program without a loop starts sooner
+
     return await asyncio.to_thread(_received, returned) if isinstance(returned, Iterator) else _received(returned)
 
 
