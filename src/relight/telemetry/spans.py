@@ -59,7 +59,7 @@ class Span:
     def set(self, name: str, value: str | int | float | bool | list[str]) -> None:
         """Set an attribute; its value is redacted."""
         if self._inner is not None:
-            self._inner.set_attribute(name, redactor().value(value))
+            self._inner.set_attribute(name, value if isinstance(value, int | float) else redactor().value(value))
 
     def fail(self, error: Exception) -> None:
         """Record an error with type and message, not with its traceback as the SDK would: that is not redacted."""
@@ -111,8 +111,12 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
 
 
 def commit_span(session: str, kind: str) -> Span:
-    """The span of one commit."""
-    return NO_SPAN if _tracer() is None else span("commit", {"relight.session": session, "relight.kind": kind})
+    """The span of one commit, by the session's id."""
+    tracer = _tracer()
+    if tracer is None:
+        return NO_SPAN
+    about = {"relight.session": session, "relight.kind": kind}  # words of ours: redaction would cost more than the span
+    return Span(tracer.start_span("relight commit", attributes=about), is_current=True)
 
 
 def reply_span(identity: Identity, head: Head) -> Span:
