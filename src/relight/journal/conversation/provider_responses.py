@@ -42,6 +42,9 @@ class WholeResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_sdk_object(value: Any) -> bool:
     """Whether an SDK made it: an object that can be dumped as pydantic's can."""
+    # Asked for every message of every step, and nearly every one is a dict: the union below is built at each call.
+    if type(value) is dict:
+        return False
     return not isinstance(value, dict | str | type) and callable(getattr(value, "model_dump", None))
 
 
