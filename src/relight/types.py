@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from relight.bundles.export import Exported
     from relight.bundles.import_ import Imported
     from relight.bundles.readable import Document
-    from relight.files.diff import FileDiff
+    from relight.files.diff import FileDiff, HeldFile
     from relight.files.drill import Drilled
     from relight.files.operation import FilesReport
     from relight.fleet.queues import QueueInfo, WorkerInfo
@@ -84,6 +84,7 @@ __all__ = [
     "FilesReport",
     "FilesState",
     "Forgotten",
+    "HeldFile",
     "Hit",
     "Hits",
     "Host",
@@ -167,6 +168,7 @@ _MODULES = {
     "FilesReport": "relight.files.operation",
     "FilesState": "relight.values.info",
     "Forgotten": "relight.operations.remove",
+    "HeldFile": "relight.files.diff",
     "Hit": "relight.history.queries",
     "Hits": "relight.history.queries",
     "Host": "relight.ports.clock",

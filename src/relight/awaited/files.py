@@ -5,15 +5,16 @@ Each method is the one of the same name, called in a thread. Properties read mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import builtins
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from relight.event_loop import alone, stored
+from relight.event_loop import alone, each, lazily, stored
 
 if TYPE_CHECKING:
     from relight.library.files import Files
-    from relight.types import Checkpoint, Choice, FileDiff, FilesPlan, FilesReport, FilesState
+    from relight.types import Checkpoint, Choice, FileDiff, FilesPlan, FilesReport, FilesState, HeldFile
 
 
 class AsyncFiles:
@@ -31,11 +32,15 @@ class AsyncFiles:
         since the first capture."""
         return await alone(partial(self._sync.status, ref, disk=disk, start=start), self._effects)
 
+    def list(self, ref: str) -> AsyncIterator[HeldFile]:
+        """The files and links that were captured at a checkpoint, by root and path. NotFound if nothing was."""
+        return each(lazily(partial(self._sync.list, ref)))
+
     async def read(self, ref: str, path: str, *, root: str = "main") -> bytes:
         """One captured file as it was at a checkpoint."""
         return await alone(partial(self._sync.read, ref, path, root=root), self._effects)
 
-    async def diff(self, a: str, b: str | None = None) -> list[FileDiff]:
+    async def diff(self, a: str, b: str | None = None) -> builtins.list[FileDiff]:
         """How files differ between two checkpoints, or between one and the disk now."""
         return await alone(partial(self._sync.diff, a, b), self._effects)
 

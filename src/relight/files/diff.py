@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -31,6 +31,18 @@ TEXTS_MAX_BYTES: Final = 64 * 1024 * 1024
 
 Holder = Content | Workspace
 """an object that can compare and read snapshots"""
+
+
+class HeldFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file or link that a checkpoint holds."""
+
+    root: str
+    path: str
+    kind: str
+    """file or link"""
+    size_bytes: int
+    mode: int
+    """permission bits"""
 
 
 class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +91,19 @@ def file_at(context: Context, found: Found, root: str, path: str) -> bytes:
         return content.read(held[root], os.fsencode(path))
     finally:
         content.close()
+
+
+def files_held(context: Context, found: Found) -> Iterator[HeldFile]:
+    """The files and links of a checkpoint, by root and path, in bounded memory. NotFound if nothing was captured."""
+    for root, snapshot in sorted(held_at(context, found).items()):
+        content = context.workspaces().content(found.identity.pools[root])
+        try:
+            for path, entry in content.walk(snapshot):
+                if entry.kind in ("file", "big", "link"):
+                    kind, name = "link" if entry.kind == "link" else "file", os.fsdecode(path)
+                    yield HeldFile(root=root, path=name, kind=kind, size_bytes=entry.size_bytes, mode=entry.mode)
+        finally:
+            content.close()
 
 
 def held_at(context: Context, found: Found) -> dict[str, str]:

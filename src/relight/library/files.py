@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from relight.library.lazy_module import LazyModule
@@ -39,11 +40,15 @@ class Files(Noun):
         since the first capture."""
         return statuses.files_status(self._context, self._found(ref), disk=disk, start=start)
 
+    def list(self, ref: str) -> Iterator[comparing.HeldFile]:
+        """The files and links that were captured at a checkpoint, by root and path. NotFound if nothing was."""
+        return comparing.files_held(self._context, self._found(ref))
+
     def read(self, ref: str, path: str, *, root: str = "main") -> bytes:
         """One captured file as it was at a checkpoint."""
         return comparing.file_at(self._context, self._found(ref), root, path)
 
-    def diff(self, a: str, b: str | None = None) -> list[comparing.FileDiff]:
+    def diff(self, a: str, b: str | None = None) -> builtins.list[comparing.FileDiff]:
         """How files differ between two checkpoints, or between one and the disk now."""
         return comparing.diff(self._context, self._found(a), self._found(b) if b is not None else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import relight
 
@@ -36,6 +37,18 @@ def test_undo_and_redo_are_two_verbs() -> None:
             == [2, 3]
             == [one.seq for one in rl.history.checkpoints("a", after=1, upto=3)]
         )
+
+
+def test_files_list_names_what_a_checkpoint_holds(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    (work / "sub" / "a.txt").write_text("one")
+    with relight.open(tmp_path / "r.db") as rl:
+        with rl.session("a", workspace=work) as s:
+            s.append({"role": "user", "content": "x"})
+        (held,) = rl.files.list("a")
+        assert (held.root, held.path, held.kind, held.size_bytes) == ("main", "sub/a.txt", "file", 3)
+        assert rl.files.read("a", held.path) == b"one"
 
 
 def test_a_handle_and_its_nouns_say_what_they_are() -> None:
