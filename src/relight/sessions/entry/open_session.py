@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from relight.errors import Finished, UsageError, WorkspaceUnusable
+from relight.errors import Conflict, Finished, UsageError, WorkspaceUnusable
 from relight.files import capture, restore, workspace_check
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
@@ -76,7 +76,13 @@ def open_session(
             children.announce(context, child, identity)
         elif found is not None and found.identity.name == name:
             opening.release_name(context, found)
-        found, taken = opening.create(context, identity), None
+        try:
+            found, taken = opening.create(context, identity), None
+        except Conflict:
+            # Another process or thread created the name after we looked: then it is that session that is opened.
+            if not resume or identity.name is None or context.store.find_named(identity.name) is None:
+                raise
+            return open_session(context, name, resume=True, parent=parent, child=child, **options)
     else:
         opening.refuse_archived(found)
         opening.refuse_untrusted(found)
