@@ -36,8 +36,8 @@ QUICK = frozenset(
     }
 )
 """of the nouns: one commit or one page of rows, for a thread of the pool; the others get a thread of their own"""
-LONG = frozenset({"snapshot", "rewind"})
-"""of a session: those that take long"""
+LONG = frozenset({"snapshot", "rewind", "prompt"})
+"""of a session: those that take long or may wait for another owner"""
 POLLED = {"events": "_poll"}
 """verbs that wait between two values: the form that leaves the waiting to the event loop"""
 EFFECTS = "        self._effects = sync._context.running_effects"

@@ -113,7 +113,7 @@ class SessionForm:
 
         Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
         """
-        return await stored(partial(self._sync.prompt, text, id))
+        return await alone(partial(self._sync.prompt, text, id), self._effects)
 
     async def append(
         self,

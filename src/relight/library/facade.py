@@ -6,7 +6,7 @@ Use cases are imported when first called, so that a command that only lists does
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from relight.errors import LeaseHeld
 from relight.history.loading import resolve
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 else:
     entering, pinned = map(LazyModule, ("relight.sessions.entry.open_session", "relight.operations.pinned"))
     coroutines = LazyModule("relight.sessions.coroutines")
-
-_FIRST_PAUSE_SECONDS: Final = 0.05
-_MAX_PAUSE_SECONDS: Final = 0.5
-"""between two tries at a session that somebody else holds"""
 
 
 class Relight:
@@ -118,15 +114,19 @@ class Relight:
         """The program of `session`, for both forms."""
         for unknown in options.keys() - SessionOptions.__annotations__.keys():
             raise TypeError(f"session() got an unexpected keyword argument {unknown!r}")
-        left, pause, clock = opening.checked_wait(wait), _FIRST_PAUSE_SECONDS, self._context.clock
+        left, pause, clock = opening.checked_wait(wait), opening.FIRST_PAUSE_SECONDS, self._context.clock
         deadline_us = clock.instant().us + left * 1e6
         while True:
             try:
-                return entering.open_session(self._context, name, resume=resume, parent=parent, **options)
+                made = entering.open_session(self._context, name, resume=resume, parent=parent, **options)
+                from relight.sessions.session import writer_of
+
+                writer_of(made).wait_seconds = left
+                return made
             except LeaseHeld:
                 if left <= 0:
                     raise
             yield coroutines.Pause(min(pause, left))
             # By the clock, since opening takes time too; and by the pauses, which end also where a clock stands still.
             left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
-            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+            pause = min(2 * pause, opening.MAX_PAUSE_SECONDS)

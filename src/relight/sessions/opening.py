@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 LEASE_SECONDS: Final = 30.0
 IMPORTED: Final = "imported"
 """label that marks an imported session as trusted or untrusted"""
-_CLAIM_TRIES: Final = 5
+CLAIM_TRIES: Final = 5
+FIRST_PAUSE_SECONDS: Final = 0.05
+MAX_PAUSE_SECONDS: Final = 0.5
+"""between two tries at a session that somebody else holds"""
 _MAX_LEASE_SECONDS: Final = 1e9
 
 
@@ -209,14 +212,16 @@ def begin_attempt(
     handle: str | None = None,
     note: dict[str, Any] | None = None,
     beside: Callable[[Recorder], Changes] | None = None,
+    tries: int = CLAIM_TRIES,
 ) -> None:
     """Claim the lease and commit the start of the attempt, with the changes that `beside` adds to the same step.
 
     LeaseHeld if another owner holds it, QueueFull if its queue allows no more working sessions, Finished if the owner
-    that was presumed dead completed the session before our claim.
+    that was presumed dead completed the session before our claim. Conflict if others won all `tries`; the recorder then
+    has what they wrote.
     """
     was_completed = recorder.head.status == "completed"
-    for _ in range(_CLAIM_TRIES):
+    for _ in range(tries):
         head = recorder.head
         evidence = evidence_of(context, head)
         gone = refuse_if_held(context, recorder.identity, head, evidence, handed_over_by)

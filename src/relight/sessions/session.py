@@ -218,7 +218,7 @@ class Session:
 
         Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
         """
-        return prompt_once(self._writer, text, id)
+        return drive(prompt_once(self._writer, text, id), self._writer.context.clock)
 
     # -- steps ------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.context import Context
 from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
-from relight.sessions.opening import begin_attempt
+from relight.sessions.opening import CLAIM_TRIES, begin_attempt
 from relight.sessions.recorder import Recorder
 from relight.sessions.state import StateMap
 from relight.system.uncaught import report_uncaught_waits, waits_of
@@ -89,6 +89,8 @@ class SessionWriter:
         self.is_async = False
         """driven from an event loop, so tools and models may be coroutine functions"""
         self.is_supervised = False
+        self.wait_seconds = 0.0
+        """to wait for a session that somebody else holds, as its opening was told"""
         """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
         self._uncounted: str | None = None
         """why usage can no longer be counted against a limit of money or tokens"""
@@ -272,13 +274,20 @@ class SessionWriter:
         )
         return Batch(label, checkpoint)
 
-    def reopen(self, handed_over_by: str | None = None, note: dict[str, Any] | None = None) -> None:
+    def reopen(
+        self, handed_over_by: str | None = None, note: dict[str, Any] | None = None, tries: int = CLAIM_TRIES
+    ) -> None:
         """Begin an attempt: at opening, and when a finished session continues with a new prompt."""
         if self.files is None and self._open_files is not None:
             self.files = self._open_files()
         limits.check_priced(self.context, self.recorder.identity, self.recorder.head)
         begin_attempt(
-            self.context, self.recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by, note=note
+            self.context,
+            self.recorder,
+            seconds=self._lease_seconds,
+            handed_over_by=handed_over_by,
+            note=note,
+            tries=tries,
         )
         self.is_supervised |= handed_over_by is not None
         self.context.heartbeat.add(self.recorder)

@@ -37,9 +37,9 @@ class Dialogue:
         self.asking: StatusChange | None = None
         """the program's newest question, until it is answered or a user message follows"""
         self.prompt: dict[str, Any] | None = None
-        """the newest prompt that the program passed to `loop`"""
-        self.prompts: set[str] = set()
-        """ids of such prompts"""
+        """the newest prompt that the program gave"""
+        self.prompts: dict[str, dict[str, Any] | None] = {}
+        """such prompts by their id; None where a reset has hidden the message"""
         self.last_user_message: dict[str, Any] | None = None
         """the newest user message since the last reset, from any writer"""
         self.stop: tuple[int, str] | None = None
@@ -82,7 +82,8 @@ class Dialogue:
             self.answered = {key: one for key, one in self.answered.items() if not key.startswith(ONE_ASKING)}
         if changes.prompt is not None:
             self.prompt = words
-            self.prompts |= {changes.prompt} - {""}
+            if changes.prompt:
+                self.prompts[changes.prompt] = words
 
     def _apply_delivery(self, step: Step, changes: Changes) -> None:
         """Which attempts can have delivered the waiting prompt to the agent. One recorded with an attempt's
@@ -112,7 +113,7 @@ class Dialogue:
         """Restore what a reset carries."""
         self.answers, self.answered = dict(carried.answers), dict(carried.answered)
         self.reasons, self.asking = dict(carried.reasons), carried.asking
-        self.prompt, self.prompts = carried.prompt, set(carried.prompts)
+        self.prompt, self.prompts = carried.prompt, dict.fromkeys(carried.prompts)
         self.prompt_from, self.prompt_given = carried.prompt_from, carried.prompt_given
         self.last_user_message, self.stop, self.was_reset = None, None, True
 

@@ -23,7 +23,7 @@ from relight.sessions.calls.tools import Tool, Tools, toolbox
 from relight.sessions.coroutines import Program, drive
 from relight.sessions.model_calls import ask_model, commit_reply
 from relight.sessions.session_writer import SessionWriter
-from relight.sessions.turns.prompts import append_prompt, is_new_prompt
+from relight.sessions.turns.prompts import answer_to, append_prompt, is_new_prompt, reopen_for
 from relight.values.call import Call
 from relight.values.policy import LoopGuard, Retry
 
@@ -34,11 +34,11 @@ MAX_TURNS: Final = 200
 
 
 def run_program(turns: Turns, model: Callable[..., Any], retry: Retry) -> Program[Any]:
-    """Ask the model at each turn until there is a verdict; the session's result."""
+    """Ask the model at each turn until there is a verdict; the result, or what an earlier prompt was answered."""
     turns.writer.refuse_coroutine(model, "the model")
     while (yield from turns.advance()) is not None:
         commit_reply(turns.writer, (yield from ask_model(turns.writer, model, retry)))
-    return turns.writer.recorder.fold.result
+    return turns.answer()
 
 
 class Turns:
@@ -86,18 +86,19 @@ class Turns:
     def _begin(self) -> Program[bool]:
         """Append a new prompt, after the calls that are open; False if the session is finished and has had it."""
         writer = self.writer
-        is_next = is_new_prompt(writer, self._prompt, self._prompt_id)
-        if writer.is_finished:
-            if not is_next:
-                return False
-            writer.reopen()
-        if is_next:
+        if writer.is_finished and not (yield from reopen_for(writer, self._prompt, self._prompt_id)):
+            return False
+        if is_new_prompt(writer, self._prompt, self._prompt_id):
             yield from self.run_calls(writer.pending_calls())
             append_prompt(writer, self._prompt, self._prompt_id)
         if self._tools is not None:
             note_tools(writer, self._tools)
         self._number = _turns_since_prompt(writer)
         return True
+
+    def answer(self) -> Any:
+        """What the prompt was answered; the session's result where the prompt is the newest, or has no id."""
+        return answer_to(self.writer, self._prompt_id)
 
     def run_calls(self, calls: list[Call]) -> Program[None]:
         """Run these calls to their ends."""

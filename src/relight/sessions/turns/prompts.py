@@ -6,10 +6,15 @@ whatever the text. Without one, the text of the program's newest prompt is that 
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
-from relight.errors import UsageError
+from relight.errors import Conflict, LeaseHeld, UsageError
+from relight.journal.conversation.last_reply import reply_text
+from relight.journal.formats.format import Format
 from relight.journal.jsonable import check_text
+from relight.sessions.coroutines import Pause, Program
+from relight.sessions.opening import CLAIM_TRIES, FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, refresh
 from relight.sessions.session_writer import SessionWriter
 from relight.values.checkpoint import Checkpoint
 from relight.values.view import Text
@@ -51,11 +56,57 @@ def append_prompt(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> 
     return writer.append([writer.recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
 
 
-def prompt_once(writer: SessionWriter, prompt: str, prompt_id: str | None) -> Checkpoint | None:
+def prompt_once(writer: SessionWriter, prompt: str, prompt_id: str | None) -> Program[Checkpoint | None]:
     """Append the prompt if it is a new one, reopening a finished session for it; None if the session has had it."""
     writer.refuse_in_batch("prompt")
+    if writer.is_finished:
+        yield from reopen_for(writer, prompt, prompt_id)
     if not is_new_prompt(writer, prompt, prompt_id):
         return None
-    if writer.is_finished:
-        writer.reopen()
     return append_prompt(writer, prompt, prompt_id)
+
+
+def reopen_for(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> Program[bool]:
+    """Claim a finished session for a prompt that it has not had; False if it has had it and is finished.
+
+    A finished session is opened without a lease, so several may want to continue it at once. Each claim that is lost,
+    and each wait for the holder (the `wait` of its opening), is followed by another look at what the session has had: a
+    request that was sent to two workers is answered once.
+    """
+    left, pause, lost = writer.wait_seconds, FIRST_PAUSE_SECONDS, 0
+    while True:
+        if writer.is_finished and not is_new_prompt(writer, prompt, prompt_id):
+            return False
+        try:
+            writer.reopen(tries=1)
+            return True
+        except LeaseHeld:
+            if left <= 0:
+                raise
+            yield Pause(min(pause, left))
+            left, pause = left - pause, min(2 * pause, MAX_PAUSE_SECONDS)
+            refresh(writer.context, writer.recorder)
+        except Conflict:  # lost to another claim; the recorder has what that one wrote
+            lost += 1
+            if lost == CLAIM_TRIES:
+                raise
+
+
+def answer_to(writer: SessionWriter, prompt_id: str | None) -> Any:
+    """The session's result; for a prompt that others followed, the text of the reply that ended its turn. So a request
+    that is repeated late gets its own answer. A prompt that a reset has hidden gets the result."""
+    fold = writer.recorder.fold
+    given = fold.prompts.get(prompt_id) if prompt_id is not None else None
+    at = next((at for at, message in enumerate(fold.messages) if message is given), None)
+    if at is None:
+        return fold.result
+    rest = fold.messages[at + 1 :]
+    end = next((at for at, message in enumerate(rest) if _is_users(fold.format, message)), None)
+    if end is None:
+        return fold.result
+    reply = list(takewhile(fold.format.is_assistant, reversed(rest[:end])))[::-1]
+    return reply_text(fold.format, reply) or None
+
+
+def _is_users(format: Format, message: dict[str, Any]) -> bool:
+    return not format.is_assistant(message) and not format.answers(message)
