@@ -118,7 +118,7 @@ def naming(runner: CliRunner) -> None:
     runner.run("label", "fix-login@4", "early")
     runner.run("show", "fix-login@early", "--json")
     runner.run("checkpoints", "fix-login", "--labelled")
-    runner.run("label", "fix-login@3", "not a label", code=2)
+    runner.run("label", "fix-login@3", "no/label", code=2)
     runner.run("label", "nobody", "x", code=3)
 
 

@@ -208,5 +208,5 @@ def test_a_redis_that_is_set_to_keep_less_is_refused_and_cured(servers: Servers,
 
 def test_what_is_not_there_yet_is_not_refused_to_who_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELIGHT_DURABILITY", "power-loss")
-    assert typed(f"sqlite:///{tmp_path / 'none.db'}", "list").code == 0
+    assert typed(f"sqlite:///{tmp_path / 'none.db'}", "doctor").code == 0
     assert not (tmp_path / "none.db").exists()

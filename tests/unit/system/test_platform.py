@@ -46,7 +46,7 @@ def test_the_first_command_on_windows_names_wsl(capsys: pytest.CaptureFixture[st
     assert [refused_on(Platform(name)) for name in ("linux", "darwin", "freebsd14")] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("name", ["open", "loop", "tool", "Session", "aio"])
+@pytest.mark.parametrize("name", ["open", "session", "tool", "Session", "aio"])
 def test_what_needs_posix_names_wsl_when_it_is_imported_on_windows(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(platform, "this_platform", lambda: Platform("win32"))
     monkeypatch.delitem(vars(relight), name, raising=False)
