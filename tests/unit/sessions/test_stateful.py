@@ -79,7 +79,9 @@ class Model:
         for key in [key for key in self.borrowed if key not in self.shown]:
             self.borrowed.remove(key)
             del self.once[key]
-        for key in self.shown & self.parents.keys() - self.once.keys():
+        # What is in view after our own beginning is our effect, and where that may run again, not the parent's either.
+        own = self.retried if seq > self.begins else set()
+        for key in self.shown & self.parents.keys() - self.once.keys() - own:
             self.borrowed.add(key)
             self.once[key] = self.parents[key]
 
@@ -122,7 +124,8 @@ class Model:
         made.labels = {label: at for label, at in self.labels.items() if at <= seq}
         made.go_to(seq)
         made.calls = dict(self.calls)
-        known = {**self.parents, **self.once}
+        # At a checkpoint of an ancestor the effect in view is the ancestor's, whatever we did under the same key.
+        known = {**self.parents, **self.once} if seq > self.begins else {**self.once, **self.parents}
         # What is shown after our own beginning is our effect, retried or not, never an ancestor's of the same key.
         retried = self.retried if seq > self.begins else set()
         made.once = {key: None if key in retried - self.once.keys() else known.get(key) for key in made.shown}
