@@ -27,7 +27,7 @@ from relight.errors import RelightError
 from relight.history.events import POLL_SECONDS
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
-from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, Request, TimedOut, Together, outcomes_of
+from relight.sessions.coroutines import Execute, Gather, Outcomes, Pause, Program, Request, TimedOut, outcomes_of
 from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
 
 _T = TypeVar("_T")
@@ -262,7 +262,7 @@ def _undone(undo: Callable[[Any], object] | None, advanced: tuple[bool, Any]) ->
 async def _done(request: Request, abandoned: Abandoned) -> Any:
     if isinstance(request, Pause):
         return await asyncio.sleep(request.seconds)
-    if isinstance(request, Together):
+    if isinstance(request, Gather):
         return await _side_by_side(request, abandoned)
     if is_coroutine_function(request.function):
         return await _as_task(request, request.run)
@@ -270,7 +270,7 @@ async def _done(request: Request, abandoned: Abandoned) -> Any:
     return await _as_task(request, lambda: value) if inspect.isawaitable(value) else value
 
 
-async def _side_by_side(request: Together, abandoned: Abandoned) -> list[Outcomes]:
+async def _side_by_side(request: Gather, abandoned: Abandoned) -> list[Outcomes]:
     """Programs as tasks of this loop; if the caller is cancelled, each is cancelled and awaited."""
     waiting, ended = iter(request.programs), list[Future[Any]]()
 

@@ -1,7 +1,7 @@
 """Programs: use cases that call user code in the middle, written once for blocking and asynchronous callers.
 
 A program is a generator. Between its yields it decides and commits; what it yields is work for its driver, which sends
-back the outcome: a user's function (`Execute`), a wait (`Pause`), or other programs side by side (`Together`). `drive`
+back the outcome: a user's function (`Execute`), a wait (`Pause`), or other programs side by side (`Gather`). `drive`
 does it in the calling thread, programs side by side in threads; `relight.aio` awaits coroutines on the caller's event
 loop and advances the program in a thread.
 
@@ -68,7 +68,7 @@ class Pause:
         self.seconds = seconds
 
 
-class Together:
+class Gather:
     """Request to run programs side by side, at most `limit` at a time; they begin in order. After one has raised, no
     other begins. Answered, when those that began have ended, with their outcomes in order."""
 
@@ -79,7 +79,7 @@ class Together:
         self.limit = limit
 
 
-Request: TypeAlias = Execute | Pause | Together
+Request: TypeAlias = Execute | Pause | Gather
 Program: TypeAlias = Generator[Request, Any, _T]
 
 
@@ -109,7 +109,7 @@ def _answer(request: Request, clock: Clock) -> Any:
     if isinstance(request, Pause):
         clock.sleep(request.seconds)
         return None
-    if isinstance(request, Together):
+    if isinstance(request, Gather):
         return _side_by_side(request, clock)
     return request.run() if request.timeout is None else _within(request)
 
@@ -127,7 +127,7 @@ def _within(request: Execute) -> Any:
     return handover.outcome.result()
 
 
-def _side_by_side(request: Together, clock: Clock) -> list[Outcomes]:
+def _side_by_side(request: Gather, clock: Clock) -> list[Outcomes]:
     """Drive each program in a thread, with the caller's context variables."""
     waiting, ended, lock = list(request.programs)[::-1], list[Future[Any]](), Lock()
 

@@ -10,7 +10,7 @@ from relight.errors import UsageError
 from relight.journal.conversation.reply_ends import CUT_OFF, is_cut_off
 from relight.sessions.calls.effects import refuse_call, try_tool
 from relight.sessions.calls.tools import Tool
-from relight.sessions.coroutines import Outcomes, Program, Together
+from relight.sessions.coroutines import Gather, Outcomes, Program
 from relight.values.call import Call
 from relight.values.status import StatusChange
 
@@ -49,7 +49,7 @@ def run_open_calls(
             for program in programs:
                 questions.append((yield from program))
         else:
-            outcomes: list[Outcomes] = yield Together(programs, parallel)
+            outcomes: list[Outcomes] = yield Gather(programs, parallel)
             questions += [outcome() for outcome in outcomes]
     question = next((one for one in questions if one is not None), None)
     if question is not None:
