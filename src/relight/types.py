@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from relight.files.operation import FilesReport
     from relight.fleet.queues import QueueInfo, WorkerInfo
     from relight.history.attention import Needing
+    from relight.history.compare import Comparison, Side
     from relight.history.events import Event
     from relight.history.queries import Branch, Hit, Hits, LeaseInfo
     from relight.history.search import Progress as IndexProgress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from relight.journal.files.undo_log import Operation
     from relight.library.facade import Relight
     from relight.library.loaded import Loaded
+    from relight.operations.health import Health
     from relight.operations.remove import Forgotten, Removed
     from relight.operations.retention import Kept
     from relight.ports.clock import Clock, Entropy, Host
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from relight.values.session import Pending
     from relight.values.snapshot import Choice, Snapshot
     from relight.values.status import Failure, Status
+    from relight.values.store import StoreInfo
     from relight.values.tombstone import Tombstone
     from relight.values.usage import Usage
 
@@ -71,6 +74,7 @@ __all__ = [
     "ChildInfo",
     "Choice",
     "Clock",
+    "Comparison",
     "Copied",
     "Document",
     "Drilled",
@@ -84,6 +88,7 @@ __all__ = [
     "FilesReport",
     "FilesState",
     "Forgotten",
+    "Health",
     "HeldFile",
     "Hit",
     "Hits",
@@ -125,11 +130,13 @@ __all__ = [
     "SessionInfo",
     "SessionOptions",
     "SharedSession",
+    "Side",
     "Snapshot",
     "StateMap",
     "Status",
     "Stopped",
     "Store",
+    "StoreInfo",
     "Stream",
     "Supervision",
     "Tombstone",
@@ -155,6 +162,7 @@ _MODULES = {
     "ChildInfo": "relight.values.info",
     "Choice": "relight.values.snapshot",
     "Clock": "relight.ports.clock",
+    "Comparison": "relight.history.compare",
     "Copied": "relight.bundles.copying",
     "Document": "relight.bundles.readable",
     "Drilled": "relight.files.drill",
@@ -168,6 +176,7 @@ _MODULES = {
     "FilesReport": "relight.files.operation",
     "FilesState": "relight.values.info",
     "Forgotten": "relight.operations.remove",
+    "Health": "relight.operations.health",
     "HeldFile": "relight.files.diff",
     "Hit": "relight.history.queries",
     "Hits": "relight.history.queries",
@@ -209,11 +218,13 @@ _MODULES = {
     "SessionInfo": "relight.values.info",
     "SessionOptions": "relight.sessions.entry.options",
     "SharedSession": "relight.sessions.shared",
+    "Side": "relight.history.compare",
     "Snapshot": "relight.values.snapshot",
     "StateMap": "relight.sessions.state",
     "Status": "relight.values.status",
     "Stopped": "relight.supervision.stop",
     "Store": "relight.ports.store",
+    "StoreInfo": "relight.values.store",
     "Stream": "relight.sessions.turns.stream",
     "Supervision": "relight.supervision.program",
     "Tombstone": "relight.values.tombstone",

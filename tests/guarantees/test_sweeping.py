@@ -174,7 +174,7 @@ def test_after_a_drop_no_byte_of_the_session_is_left(tmp_path: Path, sample: Any
                 s.checkpoint(canary)
                 s.fail(canary)
             keep.close()
-            assert number % 2 or rl.admin.index() == 0
+            assert number % 2 or rl.admin.migrate() == 0
             assert any(_holds(one, canary if number % 2 else canary.lower()) for one in _files(tmp_path)), (
                 "the test looks for something that was never there"
             )

@@ -54,7 +54,7 @@ def test_every_session_is_listed_and_every_digest_holds(store: Path) -> None:
         assert texts(rl.history.load("rewound").messages) == ["0", "1", "after"]
         assert texts(rl.history.load("forked").messages) == ["hello", "other"]
         assert [hit.ref for hit in rl.sessions.search('"Tell Ada"').hits][-1:] == ["plain@2"]
-        assert rl.admin.index() == 0, "the whole of it is indexed, in pieces"
+        assert rl.admin.migrate() == 0, "the whole of it is indexed, in pieces"
         assert [hit.ref for hit in rl.sessions.search('"Tell Ada"').hits][-1:] == ["plain@2"]
         assert rl.history.load("plain@asked").messages == [user("Tell Ada")]
 

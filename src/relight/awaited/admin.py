@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Checkpoint,
         Copied,
         Drilled,
+        Health,
         IndexProgress,
         Kept,
         LeaseInfo,
@@ -79,10 +80,14 @@ class AsyncAdmin:
         """Restore a checkpoint below an empty directory and compare it; None if it is larger than the bound."""
         return await alone(partial(self._sync.drill, ref, directory, most_bytes=most_bytes), self._effects)
 
-    async def index(self, *, seconds: float | None = None, progress: IndexProgress | None = None) -> int:
-        """Add steps to the index of words that a search uses, for so many seconds or until all are in it; how many are
-        left."""
-        return await alone(partial(self._sync.index, seconds=seconds, progress=progress), self._effects)
+    async def health(self) -> Health:
+        """How the store is: what it says about itself, damage that it finds, sessions by status, space, retention."""
+        return await alone(self._sync.health, self._effects)
+
+    async def migrate(self, *, seconds: float | None = None, progress: IndexProgress | None = None) -> int:
+        """Bring the store up to date, for so many seconds or until it is. Opening it for writing has updated its
+        schema; here all steps get into the index of words that a search uses. Returns how many are left."""
+        return await alone(partial(self._sync.migrate, seconds=seconds, progress=progress), self._effects)
 
     async def backup(self, path: str | os.PathLike[str], *, progress: BackupProgress | None = None) -> BackedUp:
         """Write the whole store, as it is at one moment, to a new SQLite file that is a store itself, and its captured

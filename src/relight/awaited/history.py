@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Call,
         Checkpoint,
         Choice,
+        Comparison,
         Document,
         Event,
         Exported,
@@ -61,6 +62,11 @@ class AsyncHistory:
     async def checkpoints(self, ref: str, *, after: int = 0, upto: int | None = None) -> list[Checkpoint]:
         """The checkpoints of a session with after < seq <= upto, oldest first; a fork includes its ancestors'."""
         return await stored(partial(self._sync.checkpoints, ref, after=after, upto=upto))
+
+    async def compare(self, a: str, b: str) -> Comparison:
+        """Two checkpoints of any sessions: the messages that both begin with, and how each went on. Their files are
+        compared by `rl.files.diff(a, b)`."""
+        return await alone(partial(self._sync.compare, a, b), self._effects)
 
     async def search(self, ref: str, text: str, *, after: int = 0, most: int = 100) -> Hits:
         """Steps of a session that contain a text; all are counted, the first `most` after a seq are returned."""

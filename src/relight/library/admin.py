@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from relight.files import drill as drilling
     from relight.history import queries
     from relight.history import search as searching
-    from relight.operations import operator, remove
+    from relight.operations import health, operator, remove
     from relight.operations import retention as retaining
 else:
     drilling, queries, operator = map(
         LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
     )
-    backing_up = LazyModule("relight.bundles.backup")
+    backing_up, health = map(LazyModule, ("relight.bundles.backup", "relight.operations.health"))
     copying, searching = map(LazyModule, ("relight.bundles.copying", "relight.history.search"))
     remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
 
@@ -73,9 +73,13 @@ class Admin(Noun):
         """Restore a checkpoint below an empty directory and compare it; None if it is larger than the bound."""
         return drilling.drill(self._context, self._found(ref), Path(directory), most_bytes=most_bytes)
 
-    def index(self, *, seconds: float | None = None, progress: searching.Progress | None = None) -> int:
-        """Add steps to the index of words that a search uses, for so many seconds or until all are in it; how many are
-        left."""
+    def health(self) -> health.Health:
+        """How the store is: what it says about itself, damage that it finds, sessions by status, space, retention."""
+        return health.check(self._context)
+
+    def migrate(self, *, seconds: float | None = None, progress: searching.Progress | None = None) -> int:
+        """Bring the store up to date, for so many seconds or until it is. Opening it for writing has updated its
+        schema; here all steps get into the index of words that a search uses. Returns how many are left."""
         return searching.catch_up(self._context.store, seconds=seconds, progress=progress)
 
     def backup(

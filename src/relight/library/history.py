@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from relight.files import restore as restoring
     from relight.files.operation import FilesReport
     from relight.history import abandoned_effects, queries
+    from relight.history import compare as comparing
     from relight.history import effects_since as later_effects
     from relight.history import events as tailing
     from relight.history import fork as forking
@@ -38,6 +39,7 @@ else:
         LazyModule,
         ("relight.bundles.export", "relight.bundles.import_", "relight.bundles.readable", "relight.files.restore"),
     )
+    comparing = LazyModule("relight.history.compare")
     abandoned_effects, later_effects, tailing, queries, verifying, forking = map(
         LazyModule,
         (
@@ -97,6 +99,24 @@ class History(Noun):
     def checkpoints(self, ref: str, *, after: int = 0, upto: int | None = None) -> list[Checkpoint]:
         """The checkpoints of a session with after < seq <= upto, oldest first; a fork includes its ancestors'."""
         return queries.checkpoint_rows(self._context, self._found(ref), after=after, upto=upto)
+
+    def compare(self, a: str, b: str) -> comparing.Comparison:
+        """Two checkpoints of any sessions: the messages that both begin with, and how each went on. Their files are
+        compared by `rl.files.diff(a, b)`."""
+        sides = [(self.load(ref), self._info(ref)) for ref in (a, b)]
+        common = comparing.common_length(sides[0][0].messages, sides[1][0].messages)
+        one, other = (
+            comparing.Side(
+                session=info,
+                seq=state.seq,
+                messages=state.messages[common:],
+                result=state.result,
+                turns=state.turns,
+                usage=info.usage,
+            )
+            for state, info in sides
+        )
+        return comparing.Comparison(common=common, a=one, b=other)
 
     def search(self, ref: str, text: str, *, after: int = 0, most: int = 100) -> queries.Hits:
         """Steps of a session that contain a text; all are counted, the first `most` after a seq are returned."""

@@ -81,7 +81,9 @@ def test_the_index_finds_what_reading_finds_at_every_moment(kind: str, address_o
                 if (before := page.next) is None:
                     break
             assert paged == expected, asked
-        assert rl.admin.index() == 0 and refs(rl, "x1", most=500) == [r for r, t in reversed(said) if "x1" in t.split()]
+        assert rl.admin.migrate() == 0 and refs(rl, "x1", most=500) == [
+            r for r, t in reversed(said) if "x1" in t.split()
+        ]
 
 
 @pytest.mark.parametrize("kind", INDEXED)
@@ -93,7 +95,7 @@ def test_a_removed_session_leaves_no_word(kind: str, address_of: Addresses, tmp_
                 for number in range(30):
                     s.append(user(f"{word} shared common{number}"))
             if name != "late":
-                assert rl.admin.index() == 0
+                assert rl.admin.migrate() == 0
         rl.sessions.remove("go")
         rl.sessions.remove("late")
         assert refs(rl, "vanishing") == refs(rl, "unindexedword") == []
@@ -102,7 +104,7 @@ def test_a_removed_session_leaves_no_word(kind: str, address_of: Addresses, tmp_
         assert index.find_words("vanishing", "vanishing", range(10)) == []
         with rl.session("new") as s:  # its bodies may get the numbers of those that went
             s.append(user("newcomer"))
-        assert refs(rl, "newcomer") == ["new@2"] and rl.admin.index() == 0 and refs(rl, "newcomer") == ["new@2"]
+        assert refs(rl, "newcomer") == ["new@2"] and rl.admin.migrate() == 0 and refs(rl, "newcomer") == ["new@2"]
         assert rl.store.check() == []
     if kind == "sqlite":
         data = b"".join(path.read_bytes() for path in (tmp_path / "store").glob("relight.db*") if path.is_file())
@@ -122,7 +124,7 @@ def test_a_session_removed_between_reading_and_adding_is_not_added(
         rl.sessions.remove("go")
         assert not index.index_steps(read), "read again"
         assert index.find_words("going", "going", range(3)) == []
-        assert rl.admin.index() == 0 and refs(rl, "keeping") == ["keep@2"]
+        assert rl.admin.migrate() == 0 and refs(rl, "keeping") == ["keep@2"]
         assert not index.index_steps(read), "and nothing twice"
 
 
@@ -145,7 +147,7 @@ def test_what_was_redacted_is_in_no_index(tmp_path: Path) -> None:
     with relight.open(tmp_path / "r.db") as rl:
         with rl.session("one", redact=True) as s:
             s.append(user(f"the key is {key} indeed"))
-        assert rl.admin.index() == 0
+        assert rl.admin.migrate() == 0
         (hit,) = rl.sessions.search("indeed").hits
         assert key not in hit.text and refs(rl, key) == []
 

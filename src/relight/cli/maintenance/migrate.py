@@ -36,7 +36,7 @@ def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
     console = cli.console
     if before and not dry_run:
         with cli.opened() as rl:
-            rl.admin.index(progress=lambda left: console.status(f"{left:,} steps left to index"))
+            rl.admin.migrate(progress=lambda left: console.status(f"{left:,} steps left to index"))
     if as_json:
         console.document(
             [

@@ -66,7 +66,7 @@ class Housekeeping:
         self._service.callbacks.deliver()
 
     def _index(self) -> None:
-        self._service.rl.admin.index(seconds=_INDEX_SECONDS)
+        self._service.rl.admin.migrate(seconds=_INDEX_SECONDS)
 
     def _sweep(self) -> None:
         """Sweep if the store's policy says that it is due; once a day among all processes of the store."""
