@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Final
 
 from relight.errors import InvalidMessage
@@ -101,6 +100,8 @@ def retry_after_seconds(error: BaseException, now: float) -> float | None:
             return max(0.0, float(headers[name]) * unit)
         except (KeyError, ValueError):
             pass  # absent, or a date
+    from email.utils import mktime_tz, parsedate_tz  # imported late: it would be a twentieth of a program's start
+
     date = parsedate_tz(headers.get("retry-after"))
     if date is not None:
         return max(0.0, mktime_tz(date) - now)

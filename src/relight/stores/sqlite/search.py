@@ -1,4 +1,4 @@
-"""The index of words in the same file (`ports/search.py`). A commit writes nothing for it: a body that is newer than
+"""The index of words in the same file (`ports/search.py`). A commit writes only which step a body is of: one newer than
 the index is unindexed, and is read by a search as it is.
 
 Steps are added in a transaction that compares them with those that were read, so that a session that was removed
