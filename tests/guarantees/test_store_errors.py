@@ -120,7 +120,7 @@ def test_a_failed_write_or_sync_is_an_error_and_loses_nothing(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """200 kB of disk."""
-    with mounting.small_disk(tmp_path / "small", "300k") as location:
+    with mounting.small_disk(tmp_path / "small", "600k") as location:
         yield location
 
 
@@ -147,4 +147,4 @@ def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_did(small_disk: Pa
         rl.admin.release("a")
         with rl.session("a") as s:
             s.append({"role": "user", "content": "goes on"})
-    figure("G3", f"a disk of 300 kB filled: {len(acknowledged)} steps acknowledged and kept, the next refused")
+    figure("G3", f"a disk of 600 kB filled: {len(acknowledged)} steps acknowledged and kept, the next refused")
