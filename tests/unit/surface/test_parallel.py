@@ -298,7 +298,7 @@ def test_killed_in_the_middle_each_of_four_is_told_truly_and_none_runs_again(tmp
     arguments = [sys.executable, "-c", PROGRAM, store, str(outside), form]
     with subprocess.Popen(arguments, cwd=Path(__file__).parents[3]) as child, relight.open(store) as rl:
         try:
-            wait_for(lambda: len(list(outside.iterdir())) == 4)
+            wait_for(lambda: [path.read_text() for path in outside.iterdir()] == ["x"] * 4)
             wait_for(lambda: sum(call.success is True for call in rl.history.load("a").calls) == 2)
         finally:
             os.kill(child.pid, signal.SIGKILL)
