@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def root(tmp_path: Path) -> Path:
     (root / "src" / "relight" / "wiring.py").touch()  # which the real conftest imports
     (root / "tests").mkdir()
     (root / "pytest.ini").write_text("[pytest]\n")
-    (root / "tests" / "conftest.py").write_text(CONFTEST.replace('pytest_plugins = ["tests.support.figures"]', ""))
+    (root / "tests" / "conftest.py").write_text(re.sub(r"(?m)^pytest_plugins = .*$", "", CONFTEST))
     for name, text in TESTS.items():
         (root / "tests" / f"test_{name}.py").write_text(text)
     return root

@@ -98,6 +98,7 @@ def main() -> None:
     rl = relight.open("memory:")
     saver = RelightSaver(rl)
     warm(saver)
+    rl.history.load("warm")
     bad = [*map(raw, extensions()), *map(raw, marks()), *map(raw, constructors()), pickle.dumps(Evil())]
     bad += [raw([value, {"x": value}]) for value in extensions()[:20]]
     bad += [bytes(chance.randrange(256) for _ in range(chance.randrange(1, 60))) for _ in range(rounds)]

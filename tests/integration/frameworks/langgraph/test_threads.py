@@ -229,7 +229,7 @@ def test_a_pruning_that_is_killed_anywhere_leaves_the_thread_old_or_new(
             left = [stop]
             with monkeypatch.context() as patch:
                 for verb in ("import_sessions", "update", "delete", "commit"):
-                    patch.setattr(rl.store, verb, _dying(getattr(rl.store, verb), left))
+                    patch.setattr(rl._context.store, verb, _dying(getattr(rl._context.store, verb), left))
                 try:
                     saver.prune(["t"])
                 except _Killed:
