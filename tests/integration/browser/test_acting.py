@@ -30,10 +30,11 @@ def contents(directory: Path) -> dict[str, str]:
 
 
 def stored(store: Path) -> list[Any]:
-    """Every row of the journal, as the file has it."""
+    """Every row of the journal, as the file has it; the index of words follows it by itself."""
     with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as rows:
         tables = [name for (name,) in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-        return [(table, sorted(map(repr, rows.execute(f'SELECT * FROM "{table}"')))) for table in tables]
+        journal = [table for table in tables if not table.startswith("search_")]
+        return [(table, sorted(map(repr, rows.execute(f'SELECT * FROM "{table}"')))) for table in journal]
 
 
 def confirm(page: Page) -> Any:
