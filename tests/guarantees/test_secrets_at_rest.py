@@ -291,7 +291,9 @@ def test_what_a_program_prints_and_is_called_with_is_in_no_file(tmp_path: Path, 
     for one in (kept, work):
         one.mkdir()
     shell = Shell(kept / "r.db", work)
-    (work / "said").write_text(canary("output"))
+    # On a line of its own: standard output and standard error meet in any order, and what follows a token without a
+    # space may be taken for a part of it.
+    (work / "said").write_text(canary("output") + "\n")
     (work / "say.sh").write_text('cat said; cat said >&2; test -n "$1" && echo got $(printf %s "$1" | wc -c); exit 3\n')
     done = shell.run("run", "--name", "front", "--retries", "0", "--", "sh", "say.sh", canary("command line"))
     assert done.returncode == 3 and "got 40" in done.stdout, "it was started with all of it"
