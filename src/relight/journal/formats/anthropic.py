@@ -23,7 +23,7 @@ from relight.journal.formats.content import (
     result_blocks,
     text_of,
 )
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
 from relight.values.view import Block, Image, Message, Reason, Role, Text
 
 _RESULT_CONTENT: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
@@ -96,11 +96,7 @@ class Anthropic:
         return self.join([self.fragment(result) for result in results], None) if results else []
 
     def faults(self, message: ProviderDict) -> list[str]:
-        found = [
-            f"the arguments of call {site.id!r} are no object"
-            for site in self.calls(message)
-            if not isinstance(site.arguments, dict)
-        ]
+        found = argument_faults(self.calls(message))
         answered = len(self.answers(message))
         if answered and not all(_is(block, "tool_result") for block in message["content"][:answered]):
             found.append("results do not come first in their message")

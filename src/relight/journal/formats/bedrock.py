@@ -14,7 +14,7 @@ from operator import is_
 from typing import Any, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_blocks, text_of
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
 from relight.values.view import Block, Image, Message, Reason, Role, Text
 
 _KINDS: Final = frozenset(
@@ -83,11 +83,7 @@ class Bedrock:
         return self.join([self.fragment(result) for result in results], None) if results else []
 
     def faults(self, message: ProviderDict) -> list[str]:
-        found = [
-            f"the arguments of call {site.id!r} are no object"
-            for site in self.calls(message)
-            if not isinstance(site.arguments, dict)
-        ]
+        found = argument_faults(self.calls(message))
         answered = len(self.answers(message))
         if answered and not all(map(_is_result, message["content"][:answered])):
             found.append("results do not come first in their message")

@@ -11,7 +11,7 @@ without being rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -55,6 +55,13 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
 
     def result(self, content: Any, status: ResultStatus = "ok") -> ToolResult:
         return ToolResult(call_id=self.id, name=self.name, content=content, status=status, kind=self.kind)
+
+
+def argument_faults(sites: Iterable[CallSite]) -> list[str]:
+    """Calls whose arguments are no JSON object, for providers that refuse them."""
+    return [
+        f"the arguments of call {site.id!r} are no object" for site in sites if not isinstance(site.arguments, dict)
+    ]
 
 
 class Format(Protocol):

@@ -14,7 +14,7 @@ from operator import is_
 from typing import Any, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_block, text_of
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
 from relight.values.view import Block, Image, Message, Reason, Role, Text
 
 _CALL: Final = ("functionCall", "function_call")
@@ -75,11 +75,7 @@ class Gemini:
         return self.join([self.fragment(result) for result in results], None) if results else []
 
     def faults(self, message: ProviderDict) -> list[str]:
-        found = [
-            f"the arguments of call {site.id!r} are no object"
-            for site in self.calls(message)
-            if not isinstance(site.arguments, dict)
-        ]
+        found = argument_faults(self.calls(message))
         answered = len(self.answers(message))
         if answered and any(_in(part, _RESPONSE) is None for part in message["parts"][:answered]):
             found.append("results do not come first in their content")

@@ -99,7 +99,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             if issubclass(kind, PurePath):
                 return {"type": "string", "format": "path"}
             if not hasattr(kind, "model_json_schema"):
-                raise NotImplementedError
+                raise NotImplementedError  # by which msgspec knows that its hook does not know the type
             model: dict[str, Any] = kind.model_json_schema()
             definitions.update(model.pop("$defs", {}))
             return model
@@ -137,7 +137,7 @@ def _decoded(kind: Any, value: Any) -> Any:
         return value
     if issubclass(kind, PurePath):
         raise ValueError(f"Expected a path, got `{type(value).__name__}`")
-    raise NotImplementedError
+    raise NotImplementedError  # as in `describe`
 
 
 # -- reading a function -----------------------------------------------------------------------------------------------
