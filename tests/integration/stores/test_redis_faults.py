@@ -383,7 +383,7 @@ def test_a_forked_child_and_its_parent_both_go_on(start: Start) -> None:
     one = world(server.url)
     session = one.working(1)
     assert isinstance(one.store, RedisStore)
-    turn = one.store._journal.session_lock(session)
+    turn = one.store._journal.session_locks.of(session)
     with turn:  # as if another thread were writing
         pid = os.fork()
         if pid == 0:

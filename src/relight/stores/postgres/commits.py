@@ -30,15 +30,13 @@ from relight.stores.postgres.driver import DRIVER_ERRORS, store_error
 from relight.stores.postgres.rows import StepRow, step_row, to_bytes
 from relight.stores.postgres.server_time import ServerTime
 from relight.stores.postgres.statements import BEGIN, COMMIT, SQL
+from relight.stores.session_locks import SessionLocks
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.step import Committed, Draft
 
 MAX_CACHED_SESSIONS: Final = 4096
 """sessions whose newest head is cached"""
-SESSION_LOCKS: Final = 1024
-"""locks that serialise the threads of this process that write to one session: on the server they would invalidate each
-other's plans"""
 MAX_ATTEMPTS: Final = 4
 """the server resolves a deadlock by rolling one transaction back"""
 _RETRYABLE: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -60,7 +58,8 @@ class Journal:
         self._time = time
         self._clock = clock
         self._batcher = CommitBatcher(connections)
-        self._session_locks = [threading.Lock() for _ in range(SESSION_LOCKS)]
+        self._session_locks = SessionLocks()
+        """threads of this process that write to one session would invalidate each other's plans on the server"""
         self._lock = threading.Lock()
         self._cached: OrderedDict[str, CachedHead] = OrderedDict()
         self._in_doubt: set[str] = set()
@@ -74,7 +73,7 @@ class Journal:
     def commit(self, session: str, draft: Draft) -> Committed:
         """Commit one step durably, or raise and write nothing. StoreUnavailable: the outcome may be unknown."""
         faults.point("commit.enter")
-        with self._session_lock(session):
+        with self._session_locks.of(session):
             committed = self._commit_optimistic(session, draft) or self._commit_locked(session, draft)
         faults.point("commit.committed")
         return committed
@@ -210,7 +209,7 @@ class Journal:
         if session not in self._in_doubt:
             with self._connections.reading(session) as cursor:
                 return reading.find_commit(cursor, session, key, after)
-        with self._session_lock(session):
+        with self._session_locks.of(session):
             return self._resolve(session, key, after)
 
     def _resolve(self, session: str, key: bytes, after: int) -> Committed | None:
@@ -239,7 +238,7 @@ class Journal:
 
     def _update_head(self, session: str, plan: Callable[[Head, Instant], Head]) -> None:
         """Write a head without a step, under the row lock."""
-        with self._session_lock(session):
+        with self._session_locks.of(session):
             with self._connections.transaction(session) as cursor:
                 cursor.execute(SQL["lock_head"], (to_bytes(session),))
                 cached, now = self._read_locked(cursor, session)
@@ -258,7 +257,7 @@ class Journal:
 
     def reset(self) -> None:
         """In a forked child: locks may be held by threads that exist only in the parent."""
-        self._session_locks = [threading.Lock() for _ in range(SESSION_LOCKS)]
+        self._session_locks = SessionLocks()
         self._lock = threading.Lock()
 
     def _cache(self, session: str, cached: CachedHead) -> None:
@@ -267,9 +266,6 @@ class Journal:
             self._cached.move_to_end(session)
             if len(self._cached) > MAX_CACHED_SESSIONS:
                 self._cached.popitem(last=False)
-
-    def _session_lock(self, session: str) -> threading.Lock:
-        return self._session_locks[hash(session) % SESSION_LOCKS]
 
 
 def _row(cached: CachedHead, record: bytes, committed: Committed) -> StepRow:

@@ -7,7 +7,6 @@ and a time that were just read.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -25,6 +24,7 @@ from relight.stores.redis.queues import Queues
 from relight.stores.redis.reading import Reading
 from relight.stores.redis.server import Command, Reply, Server
 from relight.stores.redis.server_time import ServerTime
+from relight.stores.session_locks import SessionLocks
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.snapshot import Snapshot
@@ -34,7 +34,6 @@ from relight.values.step import Committed, Draft, Step
 MAX_ATTEMPTS: Final = 64
 """compare-and-set attempts; a lease lets one writer in, so that more means that something is wrong"""
 MAX_CACHED_SESSIONS: Final = 4096
-LOCKS: Final = 64
 
 
 class StoredHead(msgspec.Struct, frozen=True, gc=False):
@@ -56,27 +55,24 @@ class Journal:
         self._reading = reading
         self.queues = Queues(server, keys)
         self.expiry = Expiry(server, keys)
-        self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self.session_locks = SessionLocks()
+        """they serialise this process's writes to a session"""
         self._cached: dict[str, StoredHead] = {}
         self._acknowledged: dict[str, tuple[int, int]] = {}
         """epoch and seq of the newest head that was acknowledged to this process"""
         self._in_doubt: set[bytes] = set()
         """keys of commits that got no reply"""
 
-    def session_lock(self, session: str) -> threading.Lock:
-        """The lock that serialises this process's writes to a session."""
-        return self._locks[hash(session) % LOCKS]
-
     def after_fork(self) -> None:
         """In a forked child: locks may be held by threads of the parent."""
-        self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self.session_locks = SessionLocks()
 
     # -- writing --------------------------------------------------------------------------------------------------
 
     def commit(self, session: str, draft: Draft) -> Committed:
         """Commit one step, or raise and write nothing; StoreUnavailable if the outcome is unknown."""
         faults.point("commit.enter")
-        with self.session_lock(session):
+        with self.session_locks.of(session):
             if draft.claim is not None:
                 self._cached.pop(session, None)
             stored = self._cached_head(session)
@@ -168,7 +164,7 @@ class Journal:
 
     def update_head(self, session: str, plan: Callable[[Head, Instant], Head], *, is_change: bool) -> None:
         """Replace a head by what `plan` computes from it, without a step."""
-        with self.session_lock(session):
+        with self.session_locks.of(session):
             stored = self._cached_head(session)
             for _ in range(MAX_ATTEMPTS):
                 head = plan(stored.head, self._time.now())
@@ -198,7 +194,7 @@ class Journal:
     def find_commit(self, session: str, key: bytes, after: int) -> Committed | None:
         """The step with this key after seq `after`. None is final: a request still on its way cannot be written any
         more."""
-        with self.session_lock(session):
+        with self.session_locks.of(session):
             for _ in range(MAX_ATTEMPTS):
                 self._cached.pop(session, None)
                 stored = self._cached_head(session)
