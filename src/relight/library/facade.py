@@ -130,3 +130,8 @@ class Relight:
             # By the clock, since opening takes time too; and by the pauses, which end also where a clock stands still.
             left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
             pause = min(2 * pause, opening.MAX_PAUSE_SECONDS)
+
+
+def context_of(rl: Relight) -> Context:
+    """The ports of an open store, for the adapters of this package that record in formats of their own."""
+    return rl._context

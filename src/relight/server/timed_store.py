@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from relight.errors import StoreError
-from relight.library.facade import Relight
+from relight.library.facade import Relight, context_of
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
 from relight.server.metrics import Metrics
@@ -72,7 +72,7 @@ class _MeasuredRoot:
 
 def time_captures(rl: Relight, metrics: Metrics) -> Relight:
     """The same library with timed captures."""
-    inner = rl._context  # the library has no public way to replace a port
+    inner = context_of(rl)
     timed = cache(lambda: cast(Workspaces, _MeasuredWorkspaces(inner.workspaces(), metrics)))
     return Relight(msgspec.structs.replace(inner, workspaces=timed))
 

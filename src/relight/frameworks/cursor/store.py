@@ -22,7 +22,7 @@ from relight.frameworks.cursor.rows import AGENT_ROW, Keys, Row
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
 from relight.journal.redaction.recorded_fields import refuse_secret
-from relight.library.facade import Relight
+from relight.library.facade import Relight, context_of
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE
 from relight.sessions.shared import SharedSession, Write
 
@@ -95,8 +95,9 @@ class Sessions:
     def check_key(self, key: str) -> None:
         """UsageError for an idempotency key that holds a secret, where all data is redacted: it would not be found
         again, and its event would be stored twice."""
-        if self._rl._context.environment.get(REDACT_VARIABLE) == ALL:
-            refuse_secret(key, "the idempotencyKey", self._rl._context.redactor)
+        context = context_of(self._rl)
+        if context.environment.get(REDACT_VARIABLE) == ALL:
+            refuse_secret(key, "the idempotencyKey", context.redactor)
 
     def close(self) -> None:
         with self._lock:

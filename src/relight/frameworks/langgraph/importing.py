@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,11 +22,9 @@ from relight.frameworks.langgraph.records import plain
 from relight.frameworks.langgraph.sources import ForeignCheckpoint, ForeignWrite, Source, opened
 from relight.frameworks.langgraph.thread import Thread
 from relight.journal.codec import encoded
+from relight.library.facade import Relight, context_of
 from relight.sessions.context import Context
 from relight.values.status import StatusChange
-
-if TYPE_CHECKING:
-    from relight.library.facade import Relight
 
 Outcome = Literal["copied", "here", "refused"]
 _LEASE_SECONDS = 5.0
@@ -64,7 +62,7 @@ def import_threads(
     done: list[ThreadReport] = []
     with opened(url) as source:
         for thread in threads or source.threads():
-            report = _one(rl._context, source, foreign, thread, dry_run=dry_run)
+            report = _one(context_of(rl), source, foreign, thread, dry_run=dry_run)
             done.append(report)
             yield report
     yield Report(threads=done, types=foreign.types, dry_run=dry_run)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -39,12 +39,10 @@ from relight.frameworks.langgraph.parked import Given
 from relight.frameworks.langgraph.serde import DataSerializer
 from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values
+from relight.library.facade import Relight, context_of
 from relight.sessions import record_log
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE
 from relight.values.status import Status, StatusChange
-
-if TYPE_CHECKING:
-    from relight.library.facade import Relight
 
 LEASE_SECONDS: Final = 5.0
 WAIT_SECONDS: Final = 30.0
@@ -79,7 +77,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
             raise UsageError(f"busy is 'refuse' or 'wait', not {busy!r}")
         if finished not in ("completed", "terminated"):
             raise UsageError(f"finished is 'completed' or 'terminated', not {finished!r}")
-        self._context = rl._context
+        self._context = context_of(rl)
         hides = self._context.environment.get(REDACT_VARIABLE) == ALL
         self._values = Values(self._context.redactor if hides else None)
         self._checkpoints = Checkpoints(self._values)
