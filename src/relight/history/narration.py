@@ -89,6 +89,17 @@ class Row(msgspec.Struct, kw_only=True):
     """no longer in the model's view, after a rewind or a compaction"""
     calls: list[Row] = []
     """the tool calls of a reply, where rows are folded into turns"""
+    asks: list[str] = []
+    """ids of the calls that this message requests"""
+    silent: bool = False
+    """a message without text of its own, that only requests calls"""
+    part: str = ""
+    """which part of its step it is; with the seq it names the row, wherever the narration began"""
+
+    @property
+    def id(self) -> str:
+        """Unique among the rows of a session, and the same in every window of its journal."""
+        return f"s{self.seq}-{self.part}"
 
     @property
     def role(self) -> Role:
@@ -147,10 +158,20 @@ class Narrator:
 
     def rows(self, event: Event) -> list[Row]:
         """The rows of one event. A call has one where it begins and one where it ends."""
-        rows = self._attempts(event) + self._messages(event) + self._intents(event) + self._outcomes(event)
-        rows += _status(event) + _operation(event) + _rest(event)
+        parts = {
+            "attempt": self._attempts(event),
+            "message": self._messages(event),
+            "call": self._intents(event),
+            "outcome": self._outcomes(event),
+            "status": _status(event),
+            "operation": _operation(event),
+            "rest": _rest(event),
+        }
+        for name, rows in parts.items():
+            for number, row in enumerate(rows):
+                row.part = row.part or f"{name}{number}"
         self._last_at = event.at
-        return rows
+        return [row for rows in parts.values() for row in rows]
 
     def open(self) -> list[Row]:
         """The rows of calls that have begun and not ended."""
@@ -174,7 +195,12 @@ class Narrator:
         if event.kind == "reset":
             return [_row(event, "reset", f"conversation replaced by {len(event.messages)} messages", mark="…")]
         views = detect(event.messages, self._provider).read(event.messages)
-        rows = [row for view in views for row in self._message(event, view)]
+        rows = []
+        for number, view in enumerate(views):
+            # By the message's own number: whether it has a row depends on what hooks reported before.
+            for nth, row in enumerate(self._message(event, view)):
+                row.part = f"message{number}" + (f"-{nth}" if nth else "")
+                rows.append(row)
         cost = (event.usage or {}).get("cost")
         if rows and cost is not None:
             next((row for row in rows if row.word == "model"), rows[-1]).cost = cost
@@ -197,7 +223,8 @@ class Narrator:
             if not parts and view.blocks and all(isinstance(block, Reason) for block in view.blocks):
                 return []  # reasoning only: what follows has a row of its own
             seconds = (event.at - self._last_at).total_seconds() if self._last_at is not None else None
-            return [_row(event, "model", ", ".join(parts) or "(no text)", seconds=seconds)]
+            text, asks = ", ".join(parts) or "(no text)", [call.id for call in calls]
+            return [_row(event, "model", text, seconds=seconds, asks=asks, silent=not said and not images)]
         if view.role == "system" and not view.blocks:
             return []  # bookkeeping of a coding agent
         return [_row(event, view.role, ", ".join(parts) or "(no text)")]

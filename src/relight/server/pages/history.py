@@ -69,19 +69,32 @@ def _complete_rule(rule: Row, event: Event) -> None:
 
 
 def fold_turns(rows: Sequence[Row]) -> list[Row]:
-    """Move the tool rows under the reply that requested them; other rows stay as they are."""
+    """Put each tool row under the reply that requested the call; other rows stay as they are.
+
+    By the call's id: a hook may report a call before the transcript has the reply that requests it. A reply of several
+    messages in one step (Claude Code writes text and call as two) is one row.
+    """
     folded: list[Row] = []
-    turn: Row | None = None
     for row in rows:
-        if row.word == "model":
-            turn = row
-            folded.append(row)
-        elif row.word == "tool" and turn is not None:
-            turn.calls = [*turn.calls, row]
+        last = folded[-1] if folded else None
+        if row.silent and last is not None and (last.word, last.seq) == ("model", row.seq):
+            last.asks = [*last.asks, *row.asks]
         else:
-            turn = None if row.rule or row.word in ("user", "reset", "rewind") else turn
             folded.append(row)
-    return folded
+    asking: dict[str, list[Row]] = {}
+    for row in folded:
+        for call in row.asks:
+            asking.setdefault(call, []).append(row)
+    kept = []
+    for row in folded:
+        replies = asking.get(row.call, []) if row.word == "tool" else []
+        if not replies:
+            kept.append(row)
+            continue
+        # Providers use ids again: the last reply before the call, else the first one after it.
+        reply = next((one for one in reversed(replies) if one.seq <= row.seq), replies[0])
+        reply.calls = [*reply.calls, row]
+    return kept
 
 
 def _as_event(event: Event) -> Row:
@@ -98,7 +111,7 @@ def _as_event(event: Event) -> Row:
         "label": event.label,
     }
     text = " · ".join(f"{name} {one_line(str(value))}" for name, value in parts.items() if value)
-    return Row(seq=event.seq, at=event.at, word=event.kind, text=text or "-", label=event.label)
+    return Row(seq=event.seq, at=event.at, word=event.kind, text=text or "-", label=event.label, part="step")
 
 
 def marked(rows: list[Row], *, view: frozenset[int] | None, doubtful: bool, labels: dict[int, str]) -> list[Row]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
-import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -73,12 +72,6 @@ def _short_ref(ref: str) -> str:
     return f"{session[:8]}{at}{seq}"
 
 
-def _slug(text: str) -> str:
-    """A unique element id for a text: its plain characters, plus a hash if any were dropped."""
-    plain = re.sub(r"[^A-Za-z0-9_-]", "", text)[:40]
-    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
 @cache
 def environment() -> jinja2.Environment:
     """The Jinja environment: autoescaping, undefined names are errors."""
@@ -101,7 +94,6 @@ def environment() -> jinja2.Environment:
         "local_clock": _local_clock,
         "local_long": _local_long,
         "short_ref": _short_ref,
-        "slug": _slug,
         "mark_word": lambda mark: _MARK_WORDS.get(mark, ""),
         "thousands": lambda number: f"{number:,}",
         "diff_lines": diff_lines,

@@ -58,6 +58,28 @@ def test_a_call_without_a_result_is_in_doubt_only_where_nobody_works() -> None:
         assert history.is_problem(rows[0]) is doubtful
 
 
+def test_rows_of_one_step_have_ids_of_their_own_and_a_call_hangs_under_the_reply_that_asks_for_it() -> None:
+    """As Claude Code writes: text and call as two messages of one step, and the hook reports the next call first."""
+
+    def claude(seq: int, call: str, text: str) -> Event:
+        use = {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": call}}
+        said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+        return event(seq, messages=[said, {"role": "assistant", "content": [use]}])
+
+    events = [claude(1, "a", "first"), began(2, "a", "Bash", 1), ended(3, "a", 1)]
+    events += [began(4, "b", "Bash", 0), claude(5, "b", "second"), ended(6, "b", 0)]
+    for density, ids in (("steps", 6), ("turns", 4)):
+        rows = history.history_rows(events, "anthropic", density=density)  # type: ignore[arg-type]
+        every = [one.id for row in rows for one in (row, *row.calls)]
+        assert len(set(every)) == len(every) == ids, density
+        later = history.history_rows(events[3:], "anthropic", density=density)  # type: ignore[arg-type]
+        assert {one.id for row in later for one in (row, *row.calls)} <= set(every), "another window, other ids"
+    assert [(row.text, [call.text for call in row.calls]) for row in rows] == [
+        ('"first"', ["Bash a"]),
+        ('"second"', ["Bash"]),
+    ]
+
+
 def test_a_failure_is_unfolded_with_what_it_said() -> None:
     events = [asked(1, "t"), began(2, "c10", "t", 1), ended(3, "c10", 1, "error", "2 failed\nwhy\n" + "x\n" * 20)]
     (turn,) = history.history_rows(events, "openai")
