@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import pytest
 
 import relight
@@ -109,6 +111,33 @@ def test_a_removed_session_leaves_no_word(kind: str, address_of: Addresses, tmp_
     if kind == "sqlite":
         data = b"".join(path.read_bytes() for path in (tmp_path / "store").glob("relight.db*") if path.is_file())
         assert b"staying" in data and b"vanishing" not in data and b"unindexedword" not in data
+
+
+def test_steps_committed_before_bodies_named_them_are_found_indexed_and_removed(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with relight.open(path) as rl:
+        for name in ("keep", "go"):
+            with rl.session(name) as s:
+                s.append(user(f"{name}ing older"))
+    with closing(apsw.Connection(str(path))) as connection:
+        for statement in (
+            "ALTER TABLE bodies DROP COLUMN step",
+            "DROP TABLE older_bodies",
+            "CREATE INDEX steps_body ON steps (body)",
+            "PRAGMA user_version = 5",
+        ):
+            connection.execute(statement)
+    with relight.open(path) as rl:
+        with rl.session("keep") as s:
+            s.append(user("keeping newer"))
+        assert refs(rl, "older") == ["go@2", "keep@2"] and refs(rl, "keeping") == ["keep@5", "keep@2"]
+        assert index_of(rl).count_unindexed() == 9 and rl.admin.migrate() == 0
+        assert refs(rl, "older") == ["go@2", "keep@2"] and refs(rl, "keeping") == ["keep@5", "keep@2"]
+        rl.sessions.remove("go")
+        assert refs(rl, "older") == ["keep@2"] and refs(rl, "going") == []
+        assert rl.store.check() == []
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.execute("SELECT count(*) FROM older_bodies").get == 3, "the session's own rows are gone"
 
 
 @pytest.mark.parametrize("kind", INDEXED)

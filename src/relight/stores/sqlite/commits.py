@@ -76,7 +76,7 @@ class Journal:
             for taken in snapshots.rows_of(sid, step.seq, draft.snapshots):
                 cursor.execute(SQL["insert_snapshot"], taken)
         self._steps.append(row)
-        self._bodies.append((body_id, draft.body))
+        self._bodies.append((body_id, draft.body, row[0]))
         self._heads[sid] = self._moved_heads[sid] = committed.head
         if slots is not None:
             cursor.execute(SQL["put_record"], slots)
@@ -107,10 +107,11 @@ class Journal:
         """Insert a step that was committed in another store, unchanged. Its session's head exists already."""
         body_id = self._body_id(cursor)
         snapshots.check_segments(cursor, step.session, taken)
-        for row in snapshots.rows_of(sid, step.seq, taken):
-            cursor.execute(SQL["insert_snapshot"], row)
-        cursor.execute(_INSERT_BODIES[1], (body_id, step.body))
-        cursor.execute(_INSERT_STEPS[1], step_row(sid, step, body_id))
+        for one in snapshots.rows_of(sid, step.seq, taken):
+            cursor.execute(SQL["insert_snapshot"], one)
+        row = step_row(sid, step, body_id)
+        cursor.execute(_INSERT_BODIES[1], (body_id, step.body, row[0]))
+        cursor.execute(_INSERT_STEPS[1], row)
         self._next_body = body_id + 1
 
     def _body_id(self, cursor: apsw.Cursor) -> int:

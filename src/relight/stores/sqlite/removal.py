@@ -71,8 +71,8 @@ def remove_rows(cursor: apsw.Cursor, sessions: Sequence[str]) -> list[int]:
 
 
 def _remove(cursor: apsw.Cursor, sid: int) -> None:
-    cursor.execute(SQL["delete_bodies"], id_range(sid))
-    cursor.execute(SQL["delete_steps"], id_range(sid))
+    for statement in ("delete_bodies", "delete_older_bodies", "delete_steps"):
+        cursor.execute(SQL[statement], id_range(sid))
     for statement in _OF_SESSION:
         cursor.execute(SQL[statement], (sid,))
 

@@ -1,7 +1,7 @@
 CREATE TABLE bodies (
     id   INTEGER PRIMARY KEY,
     data BLOB NOT NULL
-) STRICT;
+, step INTEGER) STRICT;
 
 CREATE TABLE changes (
     n INTEGER NOT NULL
@@ -28,6 +28,11 @@ CREATE TABLE kept (
     record BLOB NOT NULL,
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE older_bodies (
+    id   INTEGER PRIMARY KEY,
+    step INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE search_progress (
     upto INTEGER NOT NULL
@@ -131,8 +136,6 @@ CREATE TABLE steps (
     key           BLOB    NOT NULL,
     digest        BLOB    NOT NULL
 ) STRICT;
-
-CREATE INDEX steps_body ON steps (body);
 
 CREATE TABLE waiting (
     sid      INTEGER PRIMARY KEY,

@@ -1,5 +1,5 @@
-"""The index of words in the same file (`ports/search.py`). A commit writes only which step a body is of: one newer than
-the index is unindexed, and is read by a search as it is.
+"""The index of words in the same file (`ports/search.py`). Bodies are numbered in the order of commits, and each
+names its step: one newer than the index is unindexed, and is read by a search as it is. A commit writes nothing else.
 
 Steps are added in a transaction that compares them with those that were read, so that a session that was removed
 meanwhile leaves no word. A removal takes a session out of its blocks in its own transaction.
@@ -21,6 +21,8 @@ from relight.stores.sqlite.statements import SQL
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """of bodies that are read at once, beyond the first"""
+MAX_COUNTED: Final = 4096
+"""unindexed steps that are counted one by one"""
 _json: Final = msgspec.json.Encoder()
 
 
@@ -30,8 +32,10 @@ def _upto(cursor: apsw.Cursor) -> int:
 
 
 def count_unindexed(cursor: apsw.Cursor) -> int:
-    """How many steps are not in the index."""
-    return int(cursor.execute(SQL["count_unindexed"], (_upto(cursor),)).get)
+    """How many steps are not in the index; beyond `MAX_COUNTED` those of removed sessions may be among them."""
+    upto = _upto(cursor)
+    counted = int(cursor.execute(SQL["count_unindexed"], (upto, MAX_COUNTED + 1)).get)
+    return counted if counted <= MAX_COUNTED else int(cursor.execute(SQL["last_body"]).get) - upto
 
 
 def list_unindexed(cursor: apsw.Cursor, limit: int, *, newest: bool) -> list[StoredText]:
@@ -108,8 +112,7 @@ def remove_sessions(cursor: apsw.Cursor, sids: Iterable[int]) -> None:
     ]
     for block, going in blocks.by_block(places).items():
         first = blocks.place_of(block, 0)
-        present = cursor.execute(SQL["steps_between"], (first - 1, first + blocks.BLOCK_STEPS - 1)).fetchall()
-        if len(present) == len(going):
+        if cursor.execute(SQL["count_bodies"], (first, first + blocks.BLOCK_STEPS)).get == len(going):
             cursor.execute(SQL["delete_block"], (block,))
             continue
         rows: list[Any] = cursor.execute(SQL["words_of_block"], (block,)).fetchall()

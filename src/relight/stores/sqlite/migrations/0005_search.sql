@@ -1,9 +1,6 @@
 -- The index of words. Steps are committed without it; a search adds those that are not in it yet, in bounded pieces.
 -- Every statement can be run again on a database that has it already.
 
--- The step of a body. Bodies are numbered in the order of commits, so this is also the order of the index.
-CREATE INDEX IF NOT EXISTS steps_body ON steps (body);
-
 -- The steps of a block that have a word, as 16-bit numbers within the block (journal/search/blocks.py). The steps of
 -- block b have the bodies from b << 12 on.
 CREATE TABLE IF NOT EXISTS search_words (

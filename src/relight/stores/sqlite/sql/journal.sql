@@ -25,9 +25,9 @@ SELECT CAST(record AS BLOB) FROM heads WHERE sid = ?
 SELECT max(id) FROM bodies
 
 -- name: insert_body
--- One body, or several with as many rows of placeholders.
-INSERT INTO bodies (id, data) VALUES
-(?, ?)
+-- One body with the id of its step, or several with as many rows of placeholders.
+INSERT INTO bodies (id, data, step) VALUES
+(?, ?, ?)
 
 -- name: insert_step
 -- One step, or several with as many rows of placeholders. A step that is there already means that head and journal

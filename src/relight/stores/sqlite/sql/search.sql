@@ -12,32 +12,42 @@ UPDATE search_progress SET upto = ?
 -- After a removal: bodies that are written next may get the numbers of the last ones that went.
 UPDATE search_progress SET upto = min(upto, (SELECT coalesce(max(id), 0) FROM bodies))
 
+-- name: steps_by_body
+-- Steps in the order of their bodies, which is that of commits. CROSS JOIN keeps the order of lookups. The step must
+-- name the body too: a flipped byte must not show a step's text under another one.
+FROM bodies LEFT JOIN older_bodies AS o ON o.id = bodies.id AND bodies.step IS NULL
+CROSS JOIN steps ON steps.id = coalesce(bodies.step, o.step) AND steps.body = bodies.id
+CROSS JOIN sessions AS s ON s.sid = steps.sid
+
 -- name: text_columns
 -- A step as a search reads it. Columns are cast, so that a flipped byte cannot make a row unreadable.
-CAST(steps.body AS INTEGER), CAST(s.id AS BLOB), steps.seq, CAST(steps.kind AS BLOB), CAST(steps.at_us AS INTEGER),
+bodies.id, CAST(s.id AS BLOB), steps.seq, CAST(steps.kind AS BLOB), CAST(steps.at_us AS INTEGER),
 CAST(steps.label AS BLOB), CAST(bodies.data AS BLOB)
-FROM steps JOIN sessions AS s ON s.sid = steps.sid LEFT JOIN bodies ON bodies.id = steps.body
 
 -- name: count_unindexed
--- How many steps came after the index.
-SELECT count(*) FROM steps WHERE body > ?
+-- How many steps came after the index, counted up to a bound.
+SELECT count(*) FROM (SELECT 1 {steps_by_body} WHERE bodies.id > ? LIMIT ?)
 
 -- name: unindexed
 -- The steps after the index, in the order of commits.
-SELECT {text_columns} WHERE steps.body > ? ORDER BY steps.body LIMIT ?
+SELECT {text_columns} {steps_by_body} WHERE bodies.id > ? ORDER BY bodies.id LIMIT ?
 
 -- name: newest_unindexed
 -- The same, newest first.
-SELECT {text_columns} WHERE steps.body > ? ORDER BY steps.body DESC LIMIT ?
+SELECT {text_columns} {steps_by_body} WHERE bodies.id > ? ORDER BY bodies.id DESC LIMIT ?
 
 -- name: steps_between
 -- Which steps have these bodies.
-SELECT steps.body, CAST(s.id AS BLOB), steps.seq FROM steps JOIN sessions AS s ON s.sid = steps.sid
-WHERE steps.body > ? AND steps.body <= ? ORDER BY steps.body
+SELECT bodies.id, CAST(s.id AS BLOB), steps.seq {steps_by_body} WHERE bodies.id > ? AND bodies.id <= ?
+ORDER BY bodies.id
+
+-- name: count_bodies
+-- How many of these bodies there are.
+SELECT count(*) FROM bodies WHERE id >= ? AND id < ?
 
 -- name: texts_at
 -- The steps with these bodies, as a JSON array.
-SELECT {text_columns} WHERE steps.body IN (SELECT value FROM json_each(?))
+SELECT {text_columns} {steps_by_body} WHERE bodies.id IN (SELECT value FROM json_each(?))
 
 -- name: list_jumps
 -- The steps that do not build on the one before them: after a rewind.

@@ -133,6 +133,10 @@ SELECT CAST(s.id AS BLOB) FROM session_labels AS l JOIN sessions AS s ON s.sid =
 -- The bodies of a session's steps.
 DELETE FROM bodies WHERE id IN (SELECT body FROM steps WHERE id > ? AND id <= ?)
 
+-- name: delete_older_bodies
+-- Which steps they were of, where the bodies do not say it themselves.
+DELETE FROM older_bodies WHERE id IN (SELECT body FROM steps WHERE id > ? AND id <= ?)
+
 -- name: delete_steps
 -- Every step of a session, by the range of their ids.
 DELETE FROM steps WHERE id > ? AND id <= ?

@@ -106,6 +106,7 @@ SELECT CAST(k AS BLOB), CAST(v AS BLOB), created_us FROM session_labels WHERE si
 -- Rows whose session does not exist.
 SELECT 'steps' FROM steps WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'bodies' FROM bodies WHERE id NOT IN (SELECT body FROM steps)
+UNION SELECT 'older_bodies' FROM older_bodies WHERE id NOT IN (SELECT body FROM steps)
 UNION SELECT 'heads' FROM heads WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'session_labels' FROM session_labels WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'snapshots' FROM snapshots WHERE sid NOT IN (SELECT sid FROM sessions)
