@@ -111,6 +111,11 @@ def test_the_general_stream_tells_what_changed_and_says_when_to_reload(served: t
             assert heard.data["attention"]["kind"] == "waiting"
         async with Listener.open(port, "/api/events", token, last=heard.id) as again:
             assert again.status == 200
+        run, _, number = str(heard.id).partition("-")
+        async with Listener.open(port, f"/api/events?brief=true&after={run}-{int(number) - 1}", token) as brief:
+            (short,) = await brief.take(1)
+            assert short.id == heard.id and set(short.data) == {"id", "status", "seq", "created_at"}
+        assert harness.service.hub.position().startswith(run)
 
     asyncio.run(listen())
 

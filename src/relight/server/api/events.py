@@ -26,10 +26,19 @@ LastId = Annotated[
 
 
 @get(router, "/api/events", model=None, tag="events", media=_MEDIA)
-async def all_events(request: Request, served: Served, last_event_id: LastId = None) -> Response:
+async def all_events(
+    request: Request,
+    served: Served,
+    last_event_id: LastId = None,
+    after: Annotated[str | None, Query(max_length=100, description="As Last-Event-ID.")] = None,
+    brief: Annotated[
+        bool, Query(description="Of a session only `id`, `status`, `seq` and `created_at`; of `counts` nothing.")
+    ] = False,
+) -> Response:
     """Stream changes of all sessions: `session`, `counts`, and `reload` for a client that missed too many events."""
     served.hub.check_room()
-    return EventStream(served, request, served.hub.everything(last_event_id))
+    last = after if last_event_id is None else last_event_id
+    return EventStream(served, request, served.hub.everything(last, in_brief=brief))
 
 
 @get(router, "/api/sessions/{ref}/events", model=None, tag="events", media=_MEDIA, errors=(404, 409))

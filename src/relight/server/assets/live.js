@@ -5,7 +5,7 @@
 (() => {
   const { $, $$, body, remembered, fragment, morph, tick, say, see, markUnseen, peek, load, copy } = relight;
   const page = body.dataset.page, dot = $("#live");
-  const PAINT = 250, POLL = 30000, FALLBACK = 5000, LOOK = 2000, NEAR = 48;
+  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, FALLBACK = 5000, LOOK = 2000, NEAR = 48;
 
   function state(name, text = name) {
     dot.dataset.state = name;
@@ -15,6 +15,8 @@
   // -- painting: at most four times a second, one at a time, and never what nobody looks at -------------------------
 
   let wanted = false, painting = false, last = 0, failed = 0;
+  let whole = !body.dataset.events; // the list: events were missed, so all rows are read again
+  const again = () => { whole = true; paint(); };
   function paint() {
     if (document.hidden) return; // whoever comes back opens the stream anew, and that paints
     wanted = true;
@@ -38,6 +40,7 @@
   function gone(error) {
     if (String(error.message) === "401") { location.reload(); return; }
     const since = new Date();
+    whole = true; // what the stream named meanwhile was not read
     if (!failed++) {
       const bar = $("#gone");
       bar.hidden = false;
@@ -52,16 +55,17 @@
     for (const link of $$("[data-dialog]")) link.toggleAttribute("inert", !on);
   }
 
-  let known = null;
+  let known = null, stripDigest = "";
   async function strip(content = null) {
     const got = content ?? await fragment("/strip");
     const fresh = got.querySelector("#strip");
-    if (!fresh) return;
+    stripDigest = got.querySelector("meta[name=strip]")?.content ?? stripDigest;
+    transitions(got);
+    if (!fresh) return; // it has not changed
     const before = Number($("#strip").dataset.needs), now = Number(fresh.dataset.needs);
     badge(now);
     if (before !== now) say(now ? `${now} need you` : "nothing needs you");
     morph($("#strip"), fresh);
-    transitions(got);
   }
 
   function badge(needs) {
@@ -98,17 +102,27 @@
 
   // -- the list ---------------------------------------------------------------------------------------------------------
 
+  const changed = new Map(), unlisted = new Set(); // ids that the stream named since the last paint; new ones not shown
+  function partOfList() {
+    const at = `${body.dataset.list}${body.dataset.list.includes("?") ? "&" : "?"}`;
+    const all = whole;
+    whole = false;
+    const ids = [...changed.keys()].filter((id) => document.getElementById(`r-${id}`));
+    const fresh = [...changed.values()].filter((one) => !ids.includes(one.id) && one.created_at >= body.dataset.newest).map((one) => one.id);
+    changed.clear();
+    return at + (all ? "part=list" : `part=rows&ids=${ids.slice(0, 100)}&new=${fresh.slice(0, 100)}&strip=${stripDigest}`);
+  }
+
   async function sessions() {
-    const got = await fragment(`${body.dataset.list}${body.dataset.list.includes("?") ? "&" : "?"}part=list`);
+    const got = await fragment(partOfList());
     strip(got);
     const fresh = $$("tr.s", got);
     if (!$("#list tbody")) { if (fresh.length) location.reload(); return; }
     markUnseen(got);
     tick(got);
-    let unknown = 0;
     for (const row of fresh) {
       const mine = document.getElementById(row.id);
-      if (!mine) { unknown++; continue; }
+      if (!mine) { unlisted.add(row.id); continue; }
       const open = $(".chev", mine)?.getAttribute("aria-expanded") === "true";
       if (open) $(".chev", row).setAttribute("aria-expanded", "true");
       row.classList.toggle("on", mine.classList.contains("on"));
@@ -118,8 +132,8 @@
     }
     const bar = $("#newer");
     if (bar && !new URLSearchParams(location.search).has("before")) {
-      bar.hidden = !unknown;
-      bar.textContent = `${unknown} new ${unknown === 1 ? "session" : "sessions"} - show`;
+      bar.hidden = !unlisted.size;
+      bar.textContent = `${unlisted.size} new ${unlisted.size === 1 ? "session" : "sessions"} - show`;
     }
   }
   $("#newer")?.addEventListener("click", () => location.reload());
@@ -234,16 +248,22 @@
     clearInterval(poll);
     poll = null;
     if (stream || !page || page === "checkpoint") return;
-    const from = page === "session" ? `?after=${body.dataset.seq}` : "";
+    // The general stream goes on where the page was rendered or closed it, so nothing is fetched twice.
+    const from = page === "session" ? `?after=${body.dataset.seq}` : `?brief=true${body.dataset.events ? `&after=${body.dataset.events}` : ""}`;
     stream = new EventSource(address + from);
-    stream.onopen = () => { tries = 0; state("live"); paint(); }; // what came while nobody listened
-    for (const kind of ["step", "session", "counts", "reload", "message"]) stream.addEventListener(kind, paint);
-    stream.addEventListener("over", () => { close(); paint(); state("off", "ended"); poll = setInterval(paint, POLL); });
+    stream.onopen = () => { tries = 0; state("live"); if (page !== "sessions" || whole || failed) paint(); };
+    for (const kind of ["step", "session", "counts", "reload", "message"]) stream.addEventListener(kind, (event) => {
+      if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
+      if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }
+      whole ||= kind === "reload";
+      paint();
+    });
+    stream.addEventListener("over", () => { close(); again(); state("off", "ended"); poll = setInterval(again, POLL); });
     stream.onerror = () => {
       if (stream?.readyState === EventSource.CLOSED) { // refused: too many streams, or no longer let in
         close();
         state("off", "polling");
-        poll = setInterval(paint, FALLBACK);
+        poll = setInterval(again, FALLBACK);
       } else state("reconnecting", `reconnecting (${++tries})`);
     };
   }

@@ -25,7 +25,7 @@ from relight.history.events import Event
 from relight.library.facade import Relight
 from relight.server.http.logs import LOG
 from relight.server.http.refusals import TooMany
-from relight.server.live.overview import Overview
+from relight.server.live.overview import Change, Overview
 from relight.server.metrics import Metrics
 from relight.server.settings import ServerSettings
 
@@ -36,6 +36,7 @@ _MAX_IDLE_POLLS: Final = 10
 _READERS: Final = 4
 _RETRY_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
+_BRIEF: Final = ("id", "status", "seq", "created_at")
 HEARTBEAT: Final = b": still here\n\n"
 RETRY: Final = b"retry: 2000\n\n"
 
@@ -113,6 +114,8 @@ class Hub:
         self.run = secrets.token_hex(4)
         """id of this run of the server: event numbers of the general stream are valid within one run only"""
         self._all = Topic(0, settings.ring)
+        self._brief = Topic(0, settings.ring)
+        """the same events with a few members each, for pages that fetch what they show"""
         self._overview = Overview(rl, metrics)
         self.polls = 0
         """how often the store was polled, for tests"""
@@ -128,7 +131,7 @@ class Hub:
     def stop(self) -> None:
         """End every stream and the follower; returns at once."""
         self._stopping.set()
-        for topic in [self._all, *self._topics.values()]:
+        for topic in [self._all, self._brief, *self._topics.values()]:
             topic.end("the server is shutting down")
         self._readers.shutdown(wait=False)
 
@@ -152,10 +155,11 @@ class Hub:
                 token, idle = now, 0
                 for session, topic in list(self._topics.items()):
                     self._poll(session, topic)
-                frames = [self._overview_frame(*one) for one in self._overview.poll()]
+                changes = self._overview.poll()
                 self.polls += 1
-                if frames:
-                    self._on_loop(self._all.put, frames)
+                if changes:
+                    self._on_loop(self._all.put, [self._overview_frame(*one) for one in changes])
+                    self._on_loop(self._brief.put, [self._overview_frame(*brief(one)) for one in changes])
             except RelightError as error:
                 LOG.warning("follow", extra={"code": error.code, "said": str(error)[:200]})
                 self._stopping.wait(_RETRY_SECONDS)
@@ -227,12 +231,16 @@ class Hub:
         finally:
             self._leave_topic(session, topic)
 
-    async def everything(self, last: str | None) -> AsyncIterator[bytes]:
+    def position(self) -> str:
+        """The id of the newest event of the general stream; empty before the first poll, which reports nothing."""
+        return f"{self.run}-{self._all.newest}" if self.polls else ""
+
+    async def everything(self, last: str | None, *, in_brief: bool = False) -> AsyncIterator[bytes]:
         """Stream changes of status and attention of all sessions, after the event id `last` of a reconnecting client.
 
         A client that missed more than the ring holds gets a `reload` event: these changes are not in the journal."""
         self._count(1)
-        topic = self._all
+        topic = self._brief if in_brief else self._all
         sent = topic.newest
         try:
             yield RETRY
@@ -304,6 +312,12 @@ class Hub:
     async def _read(self, function: Callable[[], Any]) -> Any:
         assert self._loop is not None
         return await self._loop.run_in_executor(self._readers, function)
+
+
+def brief(change: Change) -> Change:
+    """The same change with what identifies a session and orders a list."""
+    number, kind, document = change
+    return number, kind, {name: document[name] for name in _BRIEF} if kind == "session" else {}
 
 
 def frame_of(event: Event) -> tuple[int, bytes]:

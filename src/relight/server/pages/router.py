@@ -5,6 +5,7 @@ A page requested with `part` answers with a fragment of itself, for live updates
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -17,7 +18,7 @@ from relight.server.http.problems import Problem
 from relight.server.pages import checkpoint, dialog_routes, operations, session_routes
 from relight.server.pages.digest import digest
 from relight.server.pages.rendering import answer, asset_response, render
-from relight.server.pages.sessions import adoptable, filters_of, listing
+from relight.server.pages.sessions import PAGE, adoptable, filters_of, listing, rows
 from relight.server.pages.site import Site
 from relight.server.service import Service
 from relight.values.checkpoint import at
@@ -39,13 +40,21 @@ def pages(service: Service) -> APIRouter:
 def _first(router: APIRouter, site: Site) -> None:
     @router.get("/", response_class=HTMLResponse)
     def sessions(request: Request) -> Response:
-        filters = filters_of(request.query_params)
+        given = request.query_params
+        filters = filters_of(given)
+        if given.get("part") == "rows":
+            changed = rows(site.rl, filters, _ids(given, "ids"), _ids(given, "new"), site.now())
+            text = render("rows_changed.html", lines=changed) if changed else ""
+            return HTMLResponse(text + site.strip_unless(given.get("strip", "")))
+        # Before the sessions are read: what changes from here on is sent to the page, and nothing has to be read twice.
+        events = site.service.hub.position()
         found = listing(site.rl, filters, site.now())
-        if request.query_params.get("part") == "list":
-            return HTMLResponse(render("list.html", listing=found) + site.strip())
+        if given.get("part") == "list":
+            return HTMLResponse(render("list.html", listing=found) + site.strip_unless(""))
         offered = adoptable(site.rl) if found.total == 0 else []
         alike = stopped_alike(site.rl, most=_MAX_GROUPED)
         values: dict[str, Any] = {"q": filters.q, "listing": found, "adoptable": offered, "alike": alike}
+        values |= {"events": events, "newest": next(site.rl.sessions.list(limit=1), None)}
         return site.page(request, "sessions.html", nav="sessions", **values)
 
     @router.get("/strip", response_class=HTMLResponse)
@@ -64,6 +73,11 @@ def _first(router: APIRouter, site: Site) -> None:
         if found is None:
             raise HTTPException(404)
         return found
+
+
+def _ids(given: Mapping[str, str], name: str) -> list[str]:
+    """Ids of sessions, separated by commas; at most a page of them."""
+    return [one for one in given.get(name, "").split(",")[:PAGE] if one]
 
 
 def error_page(request: Request, problem: Problem) -> Response | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -174,6 +174,16 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
         directories=sorted(filter(None, {words.working_directory(info) for info in shown} | {filters.directory})),
         counts={status: number for status, number in counts.items() if number},
     )
+
+
+def rows(rl: Relight, filters: Filters, shown: Sequence[str], new: Collection[str], now: datetime) -> list[Line]:
+    """The rows of sessions that changed: those that a page shows, also where they match its filters no more, and those
+    of the new ones that match."""
+    found = [info for info in map(rl.sessions.find, shown[:PAGE]) if info is not None]
+    if new:
+        newest = islice(_found(rl, msgspec.structs.replace(filters, before=""), now), PAGE)
+        found += [info for info in newest if info.id in new]
+    return [line_of(info, now) for info in found]
 
 
 def adoptable(rl: Relight) -> list[tuple[str, int, str]]:

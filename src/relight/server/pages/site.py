@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -64,6 +65,12 @@ class Site:
     def strip(self) -> str:
         """Render the strip of sessions that need a person."""
         return render("strip.html", frame=frame_of(self.rl, self.now()))
+
+    def strip_unless(self, digest: str) -> str:
+        """The strip with its digest; empty if that is the given one: the client has it already."""
+        strip = self.strip()
+        now = sha256(strip.encode()).hexdigest()[:12]
+        return "" if now == digest else f'{strip}<meta name="strip" content="{now}">'
 
 
 def address(path: str, given: Mapping[str, str], *keep: str) -> Any:

@@ -54,6 +54,18 @@ def test_every_page_answers_with_nothing_inline(scene: ServerHarness, look: Test
         assert len(text.encode()) < 120_000, path
 
 
+def test_changed_rows_come_alone_and_the_strip_only_where_it_differs(scene: ServerHarness, look: TestClient) -> None:
+    shown, other = scene.rl.sessions.get("fix-login").id, scene.rl.sessions.get("changelog").id
+    first = body(look, f"/?part=rows&status=failed&ids={shown},nobody,&new={other}")
+    assert re.findall(r'<tr class="s" id="r-(\w+)"', first) == [shown], "a new one that does not match is left out"
+    assert f'id="r-{other}"' in body(look, f"/?part=rows&new={other},{shown}")
+    assert '<section id="strip"' in first
+    (digest,) = re.findall(r'<meta name="strip" content="(\w+)">', first)
+    again = body(look, f"/?part=rows&ids={shown}&strip={digest}")
+    assert "<section" not in again and "<thead" not in again and "r-" + shown in again
+    assert body(look, f"/?part=rows&strip={digest}") == ""
+
+
 def test_looking_changes_no_row_of_the_store_and_no_audit_entry(scene: ServerHarness, look: TestClient) -> None:
     def state() -> tuple[object, ...]:
         infos = [(info.id, info.seq, info.attempt, info.status) for info in scene.rl.sessions.list()]

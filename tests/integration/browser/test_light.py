@@ -1,0 +1,65 @@
+"""Light: a page fetches what changed and nothing else, and what it holds stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.integration.browser.conftest import Site
+from tests.integration.browser.test_live import working
+from tests.support.figures import Figure
+
+
+def watched(page: Page) -> tuple[Callable[[], int], list[str]]:
+    """How many bytes the page received since, compressed and with headers; and which addresses it asked for."""
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    sizes: list[int] = []
+    asked: list[str] = []
+    network.on("Network.dataReceived", lambda event: sizes.append(event["encodedDataLength"]))
+    network.on("Network.responseReceived", lambda event: sizes.append(event["response"]["encodedDataLength"]))
+    network.on("Network.requestWillBeSent", lambda event: asked.append(event["request"]["url"]))
+    return lambda: sum(sizes), asked
+
+
+def test_the_list_beside_a_busy_session_fetches_changed_rows_only(
+    site: Site, figure: Figure, sample: Callable[..., int]
+) -> None:
+    seconds = sample(3, proof=10)
+    for n in range(40):
+        working(site, f"quiet-{n}", 1).complete()
+    busy: Any = working(site, "busy", 1)
+    page = site.page("/")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    received, asked = watched(page)
+    steps = 0
+    for _ in range(seconds * 20):
+        busy.append({"role": "assistant", "content": f"step {steps}"})
+        steps += 1
+        page.wait_for_timeout(50)
+    expect(page.locator("tr.s[data-ref=busy]")).to_have_attribute("data-seq", str(site.rl.sessions.get(busy.id).seq))
+    size = received()
+    lists = [one for one in asked if "part=list" in one]
+    assert not lists and any(f"ids={busy.id}" in one for one in asked), asked
+    assert size <= 4000 * seconds, f"{size} bytes in {seconds} s: {asked}"
+    figure("G27", f"the list of 41 sessions beside one of {steps} steps received {size / 1000:.1f} kB in {seconds} s")
+    busy.complete()
+    busy.close()
+
+
+def test_opening_the_list_reads_it_once(site: Site) -> None:
+    working(site, "one", 1).complete()
+    expect(site.page("/").locator("#live")).to_have_attribute("data-state", "live")
+    asked: list[str] = []
+    page = site.context().new_page()
+    page.on("request", lambda request: asked.append(request.url.removeprefix(site.address(""))))
+    page.goto(site.address("/"))
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    late = site.rl.session("late")
+    expect(page.locator("#newer")).to_have_text("1 new session - show")
+    late.complete()
+    late.close()
+    assert asked.count("/") == 1 and not any("part=list" in one for one in asked), asked
+    assert len(asked) == len(set(asked)) or all("part=rows" in one for one in asked if asked.count(one) > 1), asked
