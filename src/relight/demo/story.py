@@ -226,9 +226,9 @@ def _flip_a_bit(run: Play) -> None:
 
 def _damaged_copy(rl: relight.Relight, stage: Stage, copy: Any) -> tuple[int, int]:
     """Copy the store and flip a bit in the middle of the newest step; returns its seq and the position in the file."""
-    import apsw
+    from relight.system.sqlite import WaitingConnection
 
-    source = apsw.Connection(str(stage.store), flags=apsw.SQLITE_OPEN_READWRITE)
+    source = WaitingConnection(stage.store, busy_seconds=30)
     try:
         source.execute("VACUUM INTO ?", (str(copy),))
     finally:

@@ -23,9 +23,10 @@ from relight.errors import StoreUnavailable
 from relight.system import private_directories
 from relight.system.durable import NEEDS_FULL_SYNC
 from relight.system.environment_secrets import redactor
+from relight.system.sqlite import WaitingConnection
 
 FILE: Final = "server.db"
-_BUSY_MS: Final = 10_000
+_BUSY_SECONDS: Final = 30.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tokens (
@@ -79,9 +80,8 @@ class ServerState:
             private_directories.make_trusted(directory, marked=True)
             path = directory / FILE
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = apsw.Connection(str(path))
-            self._connection.set_busy_timeout(_BUSY_MS)
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection = WaitingConnection(path, busy_seconds=_BUSY_SECONDS)
+            self._connection.set_wal()
             self._connection.execute("PRAGMA synchronous = FULL")
             if NEEDS_FULL_SYNC:
                 self._connection.execute("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")

@@ -11,9 +11,10 @@ import apsw
 
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.connection.database import Database
-from relight.stores.sqlite.connection.driver import store_error
+from relight.stores.sqlite.connection.driver import BUSY_SECONDS, store_error
 from relight.stores.sqlite.statements import SQL
 from relight.system.durable import sync_file
+from relight.system.sqlite import WaitingConnection
 
 PAGES: Final = 1024
 """copied at once"""
@@ -37,7 +38,7 @@ def backup(database: Database, path: Path, progress: Callable[[int, int], object
 
 def _copy(source: apsw.Connection, path: Path, progress: Callable[[int, int], object]) -> None:
     files.prepare(path)
-    copy = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    copy = WaitingConnection(path, busy_seconds=BUSY_SECONDS)
     try:
         with copy.backup("main", source, "main") as running:
             while not running.done:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,14 +27,13 @@ from relight.stores.sqlite.health import Misses
 from relight.stores.sqlite.reserve import FROM_BYTES, make_reserve, release_reserve
 from relight.stores.sqlite.statements import SQL
 from relight.system.durable import NEEDS_FULL_SYNC
+from relight.system.sqlite import WaitingConnection
 
 _READ_WRITE: Final = apsw.SQLITE_OPEN_READWRITE
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 _CANNOT_WRITE: Final = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
-_STATEMENT_CACHE: Final = 64
 CHECK_INTERVAL_SECONDS: Final = 0.2
 """how often a writer checks that its file was not moved or deleted"""
-_RETRY_SECONDS: Final = 0.005
 _SETTINGS: Final = ("set_full", "set_secure_delete", "set_temp_store", "set_trusted_schema", "set_cell_size_check")
 _FULL_SYNC: Final = ("set_fullfsync", "set_checkpoint_fullfsync")
 
@@ -55,7 +53,7 @@ class Database:
         self._checked_us = 0
         self.watermark = Watermark(path)
         self.misses = Misses(self.watermark)
-        self._busy_ms = round(busy_seconds * 1000)
+        self._busy_seconds = busy_seconds
         self._address = ""
         """the URI for reading, if nothing can be written"""
         self._may_reserve = True
@@ -105,7 +103,7 @@ class Database:
                 connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)  # a failed removal filled the log
             make_reserve(self.path, again=True)
 
-    def _open_for_writing(self) -> apsw.Connection:
+    def _open_for_writing(self) -> WaitingConnection:
         try:
             connection = self._connect(self.where, _READ_WRITE)
             try:
@@ -122,28 +120,17 @@ class Database:
             raise store_error(error, self.where) from None
         return connection
 
-    def _prepare(self, connection: apsw.Connection) -> None:
+    def _prepare(self, connection: WaitingConnection) -> None:
         version = migrate.version_of(connection, self.where)
         if connection.readonly("main"):
             raise StoreReadOnly(self.where)
-        if self._set_wal(connection) != "wal":
+        if not connection.set_wal():
             raise StoreUnavailable(f"{self.where}: its file system does not allow a write-ahead log")
         connection.execute(SQL["set_journal_size_limit"])
         if version < migrate.VERSION:
             migrate.migrate(connection)
         migrate.check_schema(connection, self.where)
         check_log(connection, self.path, self.watermark)
-
-    def _set_wal(self, connection: apsw.Connection) -> object:
-        """Switch to WAL mode, retrying: of two processes that create a store at once, SQLite fails one immediately."""
-        deadline = time.monotonic() + self._busy_ms / 1000
-        while True:
-            try:
-                return connection.execute(SQL["set_wal"]).get
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_RETRY_SECONDS)
 
     def _open_for_reading(self) -> None:
         """Find a URI that can read the file without writing anything, and check that it holds a readable store."""
@@ -249,11 +236,10 @@ class Database:
         except apsw.Error as error:
             raise store_error(error, self.where) from None
 
-    def _connect(self, address: str, flags: int) -> apsw.Connection:
+    def _connect(self, address: str, flags: int) -> WaitingConnection:
         self.check_usable()
-        connection = apsw.Connection(address, flags=flags, statementcachesize=_STATEMENT_CACHE)
+        connection = WaitingConnection(address, busy_seconds=self._busy_seconds, flags=flags)
         try:
-            connection.set_busy_timeout(self._busy_ms)
             for setting in settings_of():
                 connection.execute(SQL[setting])
         except BaseException:

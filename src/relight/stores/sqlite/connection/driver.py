@@ -27,7 +27,7 @@ _DAMAGED: Final = (
     apsw.SQLError,
     apsw.MismatchError,
 )
-_CONSTRAINT: Final = (apsw.ConstraintError, apsw.EmptyError, apsw.RangeError)
+_LOCKED: Final = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
 _FORBIDDEN: Final = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)
 _FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _READ_ONLY_ERRNOS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -37,7 +37,7 @@ def store_error(
     error: Exception, where: str, *, session: str | None = None, seq: int | None = None, system_errno: int = 0
 ) -> StoreError:
     """The store error for an error of the driver."""
-    message = f"sqlite: {error}"
+    message = f"sqlite: {error} ({_code_of(error)})"
     if isinstance(error, _DAMAGED):
         # Our statements are fixed and tested: one that suddenly does not fit the schema means that the file changed.
         return Corrupt(f"the store {where} is damaged ({error})", session=session, seq=seq)
@@ -47,7 +47,7 @@ def store_error(
         return StoreUnavailable(f"{where}: the file was moved or deleted while in use", evidence=[message])
     if isinstance(error, _FORBIDDEN) or (isinstance(error, apsw.CantOpenError) and system_errno in _READ_ONLY_ERRNOS):
         return StoreReadOnly(where)
-    if isinstance(error, apsw.BusyError | apsw.LockedError):
+    if isinstance(error, _LOCKED):
         return StoreUnavailable(
             f"{where}: locked by another process",
             evidence=[message],
@@ -56,6 +56,13 @@ def store_error(
     return StoreUnavailable(
         f"{where}: the store could not be used", evidence=[message], hints=["check the disk, then: relight verify"]
     )
+
+
+def _code_of(error: Exception) -> str:
+    """SQLite's name for the error, the extended one: it tells which of several locks it could not have."""
+    code = getattr(error, "extendedresult", -1)
+    names = (apsw.mapping_extended_result_codes, apsw.mapping_result_codes)
+    return str(next((known[code] for known in names if code in known), type(error).__name__))
 
 
 def _is_full(where: str, system_errno: int) -> bool:

@@ -20,10 +20,6 @@ SELECT CAST(sql AS BLOB) FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT L
 -- The columns of a table, for migrations that add one.
 SELECT name FROM pragma_table_xinfo(?)
 
--- name: set_wal
--- Readers never wait for the writer, nor the writer for readers.
-PRAGMA journal_mode = WAL
-
 -- name: set_full
 -- A commit is on the disk when it returns.
 PRAGMA synchronous = FULL
