@@ -26,17 +26,20 @@ MAX_SECONDS = 120.0
 KILLS_A_FAMILY = 20
 
 
-def start(store: str, effects: str) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "tests.support.programs.parent_of_eight", store, effects]
+def start(store: str, effects: str, *, is_worker: bool = False) -> subprocess.Popen[bytes]:
+    """The parent, or a worker for the children that it puts into a queue."""
+    parent = ["-m", "tests.support.programs.parent_of_eight", store, effects]
+    words = ["-m", "relight.cli", "--store", store, "worker", "--no-retention"] if is_worker else parent
     with open(f"{effects}.log", "ab") as said:
-        return subprocess.Popen(words, cwd=ROOT, stderr=said)
+        return subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=said, stderr=said)
 
 
-def kill_one(parent: subprocess.Popen[bytes], chance: random.Random, left: set[psutil.Process]) -> None:
-    """SIGKILL for the parent, or for a child that it or a parent before it started."""
-    with suppress(psutil.Error):
-        left |= set(psutil.Process(parent.pid).children(recursive=True))
-    victims = [parent.pid, *(one.pid for one in left if one.is_running())]
+def kill_one(running: list[subprocess.Popen[bytes]], chance: random.Random, left: set[psutil.Process]) -> None:
+    """SIGKILL for the parent or the worker, or for what they, or those before them, started."""
+    for one in running:
+        with suppress(psutil.Error):
+            left |= set(psutil.Process(one.pid).children(recursive=True))
+    victims = [*(one.pid for one in running), *(one.pid for one in left if one.is_running())]
     with suppress(psutil.Error):
         psutil.Process(chance.choice(victims)).send_signal(signal.SIGKILL)
 
@@ -58,16 +61,22 @@ def test_every_child_has_its_own_outcome_and_no_effect_happens_twice(
 
 def until_the_end(store: str, effects: str, kills: int, chance: random.Random, left: set[psutil.Process]) -> int:
     """Start the parent again after each of its deaths, until it has ended by itself; how many were killed."""
-    done = 0
-    for _ in range(kills + 10):
-        parent = start(store, effects)
-        while done < min(kills, KILLS_A_FAMILY) and parent.poll() is None:
-            time.sleep(chance.uniform(0.05, 0.6))
-            if parent.poll() is None:
-                kill_one(parent, chance, left)
-                done += 1
-        if parent.wait(MAX_SECONDS) == 0:
-            return done
+    done, worker = 0, start(store, effects, is_worker=True)
+    try:
+        for _ in range(kills + 10):
+            parent = start(store, effects)
+            while parent.poll() is None:
+                time.sleep(chance.uniform(0.05, 0.6))
+                if done < min(kills, KILLS_A_FAMILY) and parent.poll() is None:
+                    kill_one([parent, worker], chance, left)
+                    done += 1
+                if worker.poll() is not None:
+                    worker = start(store, effects, is_worker=True)
+            if parent.returncode == 0:
+                return done
+    finally:
+        worker.terminate()
+        worker.wait(MAX_SECONDS)
     pytest.fail(f"never ended: {Path(f'{effects}.log').read_text(encoding='utf-8')[-2000:]}")
 
 

@@ -1,4 +1,4 @@
-"""A parent with eight children, in threads, tasks and processes; each has one effect, which is one line in a file.
+"""A parent with eight children, in threads, tasks, processes and a fleet; each has one effect, which is one line in a file.
 
 python -m tests.support.programs.parent_of_eight STORE FILE          the parent, until all have a result
 python -m tests.support.programs.parent_of_eight STORE FILE NAME     one child in a process of its own
@@ -18,8 +18,8 @@ import relight
 from relight.errors import ChildFailed, Finished, InDoubt, LeaseHeld, NotFound
 from relight.sessions.session import Session
 
-THREADS, TASKS, PROCESSES = ("t0", "t1", "t2"), ("a0", "a1"), ("p0", "p1", "p2")
-NAMES = (*THREADS, *TASKS, *PROCESSES)
+THREADS, TASKS, PROCESSES, QUEUED = ("t0", "t1"), ("a0", "a1"), ("p0", "p1"), ("q0", "q1")
+NAMES = (*THREADS, *TASKS, *PROCESSES, *QUEUED)
 ROUNDS = 50
 SECONDS = 60.0
 HELLO = {"role": "user", "content": "begin"}
@@ -61,11 +61,16 @@ async def work_in_task(store: str, path: str, parent: str, name: str) -> None:
         await asyncio.to_thread(work, child._sync, path)
 
 
-def begin(s: Session, store: str, path: str) -> None:
+def begin(rl: relight.Relight, s: Session, store: str, path: str) -> None:
     """Continue every child that has no result, and wait for what was begun here."""
-    done = {one.name for one in s.children() if one.status == "completed"}
-    todo = [name for name in NAMES if name not in done]
+    children = {one.name: one.status for one in s.children()}
+    todo = [name for name in NAMES if children.get(name) != "completed"]
     own = [sys.executable, "-m", "tests.support.programs.parent_of_eight", store, path]
+    for name in QUEUED:
+        if name not in children:
+            rl.queues.submit([*own, name, s.id], name=f"parent.{name}", parent=s.id)
+        elif children[name] == "failed":  # its program was killed beside a worker that lives
+            rl.queues.enqueue(f"parent.{name}")
     started = [subprocess.Popen([*own, name, s.id]) for name in PROCESSES if name in todo]
     threads = [threading.Thread(target=work, args=(s.spawn(name), path)) for name in THREADS if name in todo]
 
@@ -95,7 +100,7 @@ def main(store: str, path: str, *child: Any) -> None:
             for _ in range(ROUNDS):
                 if s.is_finished:
                     return
-                begin(s, store, path)
+                begin(rl, s, store, path)
                 try:
                     s.complete(s.join(*NAMES, timeout=SECONDS))
                 except (ChildFailed, NotFound):
