@@ -24,14 +24,13 @@ NOT_IN_SESSION: Final = frozenset({"message_count", "turns", "in_doubt", "questi
 )
 """fields of a session that its document leaves out; the rest are its keys, in their order"""
 NOT_IN_CALL: Final = frozenset({"key", "carried_from", "asked_seq"})
-_USAGE_KEYS: Final = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost"]
 
 
 def session_document(info: SessionInfo) -> dict[str, Any]:
     """A session; empty members are included."""
     built = msgspec.to_builtins(info)
     document = {key: value for key, value in built.items() if key not in NOT_IN_SESSION}
-    document["usage"] = {key: getattr(info.usage, key) for key in _USAGE_KEYS}
+    document["usage"] = {key: getattr(info.usage, key) for key in info.usage.__struct_fields__}
     if info.failure is not None:
         document["failure"] = {"class": info.failure.kind, "text": info.failure.text, "fields": info.failure.fields}
     return document

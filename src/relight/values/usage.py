@@ -46,6 +46,8 @@ _WRITTEN: Final = (
 )
 _BESIDE_OUTPUT: Final = ("thoughtsTokenCount", "thoughts_token_count")
 _BESIDE_INPUT: Final = ("toolUsePromptTokenCount", "tool_use_prompt_token_count")
+_REASONING: Final = ("reasoning_tokens", "reasoning_output_tokens", *_BESIDE_OUTPUT)
+_OUTPUT_DETAILS: Final = ("completion_tokens_details", "output_tokens_details")
 _INPUT_DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 _COST: Final = ("cost", "cost_usd", "total_cost_usd")
 _COUNTED: Final = frozenset(
@@ -69,6 +71,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     """input at the full price: neither read from the cache nor written to it"""
     output_tokens: int = 0
     """written by the model, its reasoning included"""
+    reasoning_tokens: int = 0
+    """the part of `output_tokens` that is reasoning, where the provider tells it"""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None
@@ -84,6 +88,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             cost=cost,
@@ -106,7 +111,7 @@ def usage_from(given: Any) -> Usage | None:
         _count(path, value)
     cost = _cost(given)
     if cost is None and not any(given.get(name) is not None for name in _COUNTED) and unknown_members(given):
-        known = "input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost, or as a provider spells them"
+        known = f"{', '.join(Usage.__struct_fields__)}, or as a provider spells them"
         raise UsageError(f"nothing is known of this usage: {', '.join(map(repr, given))}", evidence=[f"known: {known}"])
     return usage_seen(given)
 
@@ -123,6 +128,7 @@ def usage_seen(given: Mapping[str, Any]) -> Usage:
         fresh = max(0, apart - max(within) - written_within)
     else:
         fresh = max(0, _first(given, _TOGETHER) - read - written)
+    thought = [_first(one, _REASONING) for name in _OUTPUT_DETAILS if isinstance(one := given.get(name), Mapping)]
     try:
         cost = _cost(given)
     except UsageError:
@@ -130,6 +136,7 @@ def usage_seen(given: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=fresh + _first(given, _BESIDE_INPUT),
         output_tokens=_first(given, _OUTPUT) + _first(given, _BESIDE_OUTPUT),
+        reasoning_tokens=max(_first(given, _REASONING), *thought, 0),
         cache_read_tokens=read,
         cache_write_tokens=written,
         cost=cost,
@@ -186,7 +193,7 @@ def _is_number(value: Any) -> bool:
 
 def _checked(usage: Usage) -> Usage:
     """The usage if all its fields have valid types: a struct accepts anything."""
-    for field in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"):
+    for field in Usage.__struct_fields__[:-1]:
         if type(getattr(usage, field)) is not int:
             raise UsageError(f"the tokens of a Usage are whole numbers, not {field}={getattr(usage, field)!a}")
     if usage.cost is not None and (type(usage.cost) not in (int, float) or not math.isfinite(usage.cost)):

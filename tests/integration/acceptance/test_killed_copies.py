@@ -38,9 +38,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(place / "r.db")
 
 
-def test_a_killed_backup_leaves_no_file_or_a_whole_one(
-    source: str, tmp_path: Path, sample: Callable[..., int]
-) -> None:
+def test_a_killed_backup_leaves_no_file_or_a_whole_one(source: str, tmp_path: Path, sample: Callable[..., int]) -> None:
     chance = random.Random(SEED)
     with relight.open(source) as rl:
         expected = heads(rl)

@@ -1,4 +1,4 @@
-"""A parent with eight children, in threads, tasks, processes and a fleet; each has one effect, which is one line in a file.
+"""A parent with eight children, in threads, tasks, processes and a fleet; each has one effect, a line in a file.
 
 python -m tests.support.programs.parent_of_eight STORE FILE          the parent, until all have a result
 python -m tests.support.programs.parent_of_eight STORE FILE NAME     one child in a process of its own

@@ -109,6 +109,22 @@ def test_cached_tokens_of_every_provider_are_counted_and_none_twice(provider: st
     assert usage == usage_seen(given)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"input_tokens": 9, "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 5}},
+        {"prompt_tokens": 9, "completion_tokens": 7, "completion_tokens_details": {"reasoning_tokens": 5}},
+        {"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount": 5},
+        {"input_tokens": 9, "output_tokens": 7, "reasoning_tokens": 5},
+    ],
+    ids=["responses", "chat", "gemini", "ours"],
+)
+def test_reasoning_is_told_as_a_part_of_the_output(given: dict[str, Any]) -> None:
+    usage = usage_from(given)
+    assert usage is not None and (usage.output_tokens, usage.reasoning_tokens, usage.tokens) == (7, 5, 16)
+    assert (usage + usage).reasoning_tokens == 10
+
+
 def test_usage_that_says_nothing_known_or_something_impossible_is_refused_by_name(world: Simulation) -> None:
     with world.start().session("a") as s:
         impossible: list[tuple[dict[str, Any], str]] = [

@@ -187,6 +187,7 @@ def _news(line: Line, reported: Usage) -> tuple[Usage | None, Usage]:
     news = Usage(
         input_tokens=max(0, now.input_tokens - reported.input_tokens),
         output_tokens=max(0, now.output_tokens - reported.output_tokens),
+        reasoning_tokens=max(0, now.reasoning_tokens - reported.reasoning_tokens),
         cache_read_tokens=max(0, now.cache_read_tokens - reported.cache_read_tokens),
         cache_write_tokens=max(0, now.cache_write_tokens - reported.cache_write_tokens),
     )
@@ -200,6 +201,7 @@ def _usage(given: dict[str, Any]) -> Usage:
     return Usage(
         input_tokens=max(0, counts.get("input_tokens", 0) - cached),
         output_tokens=counts.get("output_tokens", 0),
+        reasoning_tokens=counts.get("reasoning_output_tokens", 0),
         cache_read_tokens=cached,
         cache_write_tokens=counts.get("cache_write_input_tokens", 0),
     )

@@ -185,9 +185,14 @@ class RelightSession(Branches, SessionABC):
     async def store_run_usage(self, result: Any) -> None:
         """Record the usage of a run, as `relight list` shows it; call it once per run."""
         spent = result.context_wrapper.usage
-        cached = getattr(getattr(spent, "input_tokens_details", None), "cached_tokens", None)
-        counts = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
-        usage = usage_seen({**counts, "input_tokens_details": {"cached_tokens": cached}})
+        details = {
+            outer: {inner: getattr(getattr(spent, outer, None), inner, None)}
+            for outer, inner in (
+                ("input_tokens_details", "cached_tokens"),
+                ("output_tokens_details", "reasoning_tokens"),
+            )
+        }
+        usage = usage_seen({"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, **details})
         await write_if_exists(self._shared, partial(decide.count, usage=usage))
 
     async def in_doubt(self) -> list[Call]:
