@@ -45,6 +45,11 @@ SETTINGS: Final = (
         "Size limit of the local cache of captured files that are stored remotely; `none`: no limit.",
     ),
     Setting(
+        "RELIGHT_WORKSPACES",
+        "`tree`, relight's own",
+        "What captures files: the name of an entry point in the group `relight.workspaces`.",
+    ),
+    Setting(
         "RELIGHT_S3_ENDPOINT",
         "`AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL`, else Amazon's for the region",
         "The address of object storage, such as `https://minio.example:9000`.",

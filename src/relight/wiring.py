@@ -12,23 +12,24 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from relight import configuration
+from relight.agents.registry import BUILT_IN, COMMAND
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
 from relight.library.facade import Relight
-from relight.ports.blobs import Blobs
+from relight.ports.blobs import Blobs, BlobsFactory
 from relight.ports.clock import Clock, Entropy, Host
-from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime
+from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime, RuntimeFactory, RuntimeRequest
 from relight.ports.schema import SchemaStatus
 from relight.ports.store import Store
-from relight.ports.workspace import Workspaces
+from relight.ports.workspace import Workspaces, WorkspacesFactory
 from relight.processes import inheritance
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
-from relight.system import private_directories, program_files
+from relight.system import entry_points, private_directories, program_files
 from relight.system.environment_secrets import redactor
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.telemetry.notices import notice
@@ -47,9 +48,14 @@ KNOWN: Final = (
     "redis://host:6379/0",
     "memory:",
 )
+RUNTIMES: Final = ("process", "tmux", "sandbox")
+TREE: Final = "tree"
+"""the built-in workspaces"""
 _SESSION: Final = re.compile(r"[0-9a-f]{32}")
 _MAX_NEIGHBOURS: Final = 5
 _POSTGRES: Final = ("postgresql", "postgres")
+BLOB_SCHEMES: Final = (*_POSTGRES, "file", "s3")
+"""schemes of addresses in RELIGHT_BLOBS; without one it is a directory"""
 _REDIS: Final = ("redis", "rediss", "unix")
 _OURS: Final = ("RELIGHT_STORE", "RELIGHT_OWNER", "RELIGHT_TOKEN", "RELIGHT_BLOBS")
 """variables that give access to the store; removed from a sandbox's environment"""
@@ -124,7 +130,7 @@ def _context(
         environment=os.environ,
         prices=cache(own_prices),
         uses_library=program_files.uses_library,
-        workspaces=cache(lambda: _tree_workspaces(store)),
+        workspaces=cache(lambda: _workspaces(store)),
         notify=notice,
         sweep_in_background=lambda: _sweep_in_background(store),
         inherited=inheritance.handed(os.environ),
@@ -322,7 +328,11 @@ def refuse_missing(url: str | None) -> None:
     )
 
 
-def _tree_workspaces(store: Store) -> Workspaces:
+def _workspaces(store: Store) -> Workspaces:
+    named = os.environ.get("RELIGHT_WORKSPACES") or TREE
+    if named != TREE:
+        factory: WorkspacesFactory = _added(entry_points.WORKSPACES, named, "workspaces", (TREE,))
+        return factory(store, os.environ)
     from relight.workspaces.home import TreeWorkspaces
     from relight.workspaces.policy import policy_from_environment
 
@@ -358,8 +368,9 @@ def _remote_blobs(store: Store) -> Blobs | None:
 
         return PostgresBlobs(cast("PostgresStore", store).connections)
     if scheme != "s3":
-        known = "a directory, file:///shared/directory, s3://bucket/prefix, postgresql:"
-        raise UsageError(f"unknown kind of blob store: RELIGHT_BLOBS={named[:100]!a}", hints=[f"there are: {known}"])
+        known = ("a directory", "file:///shared/directory", "s3://bucket/prefix", "postgresql:")
+        factory: BlobsFactory = _added(entry_points.BLOBS, scheme, "blob storage", known)
+        return factory(named, os.environ)
     try:
         from relight.blobs.s3 import S3Blobs
     except ModuleNotFoundError as error:
@@ -371,7 +382,7 @@ def _remote_blobs(store: Store) -> Blobs | None:
 
 def _is_directory(named: str) -> bool:
     """Whether it is a path on this machine, not a URL."""
-    return "://" not in named and named.rstrip(":") not in (*_POSTGRES, "s3", "file")
+    return "://" not in named and named.rstrip(":") not in BLOB_SCHEMES
 
 
 def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
@@ -397,7 +408,26 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
             private=_private_directories(store),
             forgotten=(*_OURS, *(_OF_POSTGRES if store.url.partition("://")[0] in _POSTGRES else ())),
         )
-    raise UsageError(f"no runtime called {name!a}", hints=["there are: process, tmux, sandbox"])
+    factory: RuntimeFactory = _added(entry_points.RUNTIMES, name, "runtime", RUNTIMES)
+    place = _run_root(store) / "runtimes" / sha256(name.encode()).hexdigest()[:16]
+    return factory(RuntimeRequest(session=session, directory=place, network=network))
+
+
+def _added(group: str, name: str, what: str, built_in: Sequence[str]) -> Any:
+    """What another distribution registers under this name. UsageError if none does, with the names there are."""
+    point = entry_points.find(group, name)
+    if point is None:
+        known = ", ".join((*built_in, *dict.fromkeys(one.name for one in entry_points.installed(group))))
+        raise UsageError(f"no {what} called {name[:100]!a}", hints=[f"there are: {known}"])
+    return factory_of(point)
+
+
+def factory_of(point: entry_points.EntryPoint) -> Any:
+    """The function that an entry point registers. UsageError if it cannot be loaded, or is none."""
+    found = entry_points.load(point)
+    if not callable(found):
+        raise entry_points.unusable(point, f"it is no function but {type(found).__name__}")
+    return found
 
 
 def _private_directories(store: Store) -> list[Path]:
@@ -521,9 +551,7 @@ def _is_procrastinate(address: str, asked: str | None = None) -> bool:
 
 
 _FOR_ATTENDING: Final = (
-    "relight.agents.claude_code.adapter",
-    "relight.agents.codex.adapter",
-    "relight.agents.command",
+    *(place.partition(":")[0] for place in (*(one.adapter for one in BUILT_IN.values()), COMMAND)),
     "relight.runtimes.process.runtime",
     "relight.supervision.agent",
     "relight.supervision.launch",

@@ -134,6 +134,10 @@ class AsyncRuns:
         """Native sessions on this machine that `adopt` could take over, newest first."""
         return await alone(partial(self._sync.adoptable, most=most), self._effects)
 
+    async def command(self, agent: str | None, prompt: str | None) -> list[str]:
+        """The command line that runs a named agent with a prompt and without a screen. UsageError if there is none."""
+        return await alone(partial(self._sync.command, agent, prompt), self._effects)
+
     async def directory(self, ref: str) -> Path:
         """The run directory of a session: its logs, its hook socket."""
         return await alone(partial(self._sync.directory, ref), self._effects)

@@ -23,7 +23,7 @@ from relight.ports.store import Query
 from relight.sessions.context import Context
 from relight.sessions.limits import policy_with
 from relight.sessions.opening import recorder_for, refuse_archived
-from relight.supervision.launch import launch
+from relight.supervision.launch import headless, launch
 from relight.values.options import RunOptions
 from relight.values.policy import NO_ALLOWANCE, Allowance
 from relight.values.queues import Queue, QueuePosition, Rate, Worker
@@ -36,7 +36,6 @@ MAX_COUNTED: Final = 10_000
 MAX_RETRIES: Final = 1000
 _SILENT_FACTOR: Final = 4.0
 """a worker without a heartbeat for so many of its sweep intervals counts as dead"""
-_HEADLESS: Final = {"claude": ("claude", "-p"), "claude-code": ("claude", "-p"), "codex": ("codex", "exec")}
 
 
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +72,7 @@ def submit(
 ) -> Identity:
     """Create a queued session. With a prompt, it is queued by the step that contains the prompt."""
     if command is None:
-        command, prompt = headless(options.agent, prompt), None
+        command, prompt = headless(context, options.agent, prompt), None
     if not command:
         raise UsageError("the command is empty")
     if not options.agent:
@@ -86,15 +85,6 @@ def submit(
         recorder = recorder_for(context, resolve(context.store, identity.id))
         add_prompt(context, recorder, prompt, queue_position=queue_position, wake_us=not_before_us)
     return identity
-
-
-def headless(agent: str | None, prompt: str | None) -> list[str]:
-    """The command line that runs a named agent with a prompt and without a screen."""
-    if agent not in _HEADLESS or prompt is None or not prompt.strip() or prompt.startswith("-"):
-        known = ", ".join(sorted(_HEADLESS))
-        hints = ["give a command", f"or one of the agents {known}, with a prompt (that does not begin with a dash)"]
-        raise UsageError("no command given", hints=hints)
-    return [*_HEADLESS[agent], prompt]
 
 
 def position_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> QueuePosition:

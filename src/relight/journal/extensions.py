@@ -55,7 +55,11 @@ class Extensions(Protocol):
     """Everything that is installed; imported when it is first asked for."""
 
     def formats(self) -> tuple[Format, ...]:
-        """The formats of native transcripts."""
+        """The formats of the built-in agents' transcripts."""
+        ...
+
+    def more_formats(self) -> tuple[Format, ...]:
+        """Those of agents that other distributions add; the first call looks for them, which takes a while."""
         ...
 
     def end_reader(self, agent: str) -> EndReader | None:

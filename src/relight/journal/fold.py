@@ -15,7 +15,7 @@ import msgspec
 
 from relight.journal.conversation.dialogue import Dialogue
 from relight.journal.formats.format import CallSite, Format
-from relight.journal.formats.registry import detect, formats
+from relight.journal.formats.registry import detect, recognised
 from relight.values.call import Asked, Call, Intent, Outcome, Prior
 from relight.values.checkpoint import at
 from relight.values.step import Carried, Changes, Step
@@ -190,7 +190,7 @@ class Fold(Dialogue):
         """The format that this message can only be of, if there is one."""
         if message is self._plain:
             return None
-        found = next((format for format in formats() if format.recognises(message)), None)
+        found = recognised(message)
         if found is None:
             self._plain = message
         return found

@@ -218,6 +218,10 @@ class Runs(Noun):
         """Native sessions on this machine that `adopt` could take over, newest first."""
         return adopting.found_here(self._context, limit=most)
 
+    def command(self, agent: str | None, prompt: str | None) -> list[str]:
+        """The command line that runs a named agent with a prompt and without a screen. UsageError if there is none."""
+        return launching.headless(self._context, agent, prompt)
+
     def directory(self, ref: str) -> Path:
         """The run directory of a session: its logs, its hook socket."""
         return self._context.run_directory(self._found(ref).identity.id)

@@ -11,7 +11,7 @@ Implementations know nothing of what the bytes mean. `relight.testing.blob_kit` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 MAX_PAGE: Final = 1000
@@ -91,3 +91,8 @@ def list_all(blobs: Blobs, prefix: str = "") -> Iterable[Blob]:
     while page := blobs.list(prefix, after=after):
         yield from page
         after = page[-1].key
+
+
+BlobsFactory = Callable[[str, Mapping[str, str]], Blobs]
+"""the object of an entry point in the group `relight.blobs`: from the address in RELIGHT_BLOBS, whose scheme is the
+entry point's name, and the environment"""

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -194,3 +194,18 @@ class Runtime(Protocol):
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to one process; False if it is gone. Refused if the system forbids it."""
         ...
+
+
+class RuntimeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """For which session a runtime is made."""
+
+    session: str
+    """empty: only to check whether a program can be started"""
+    directory: Path
+    """private to the user and to this runtime, beside the store; not created yet"""
+    network: bool
+    """False: the process must not reach the network; a runtime that cannot hold this raises UsageError"""
+
+
+RuntimeFactory = Callable[[RuntimeRequest], Runtime]
+"""the object of an entry point in the group `relight.runtimes`; the runtime's `name` is that of the entry point"""

@@ -12,7 +12,7 @@ copied, and nothing that depends on the row can be committed after: a paused wri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from relight.values.snapshot import (
     Change,
@@ -26,6 +26,9 @@ from relight.values.snapshot import (
     Snapshot,
     SweepReport,
 )
+
+if TYPE_CHECKING:
+    from relight.ports.store import Store
 
 
 class SegmentIndex(Protocol):
@@ -226,3 +229,7 @@ class Workspaces(Protocol):
 
     def size_bytes(self) -> int:
         """The size of all stored content."""
+
+
+WorkspacesFactory = Callable[["Store", Mapping[str, str]], Workspaces]
+"""the object of an entry point in the group `relight.workspaces`: from the store and the environment"""

@@ -83,6 +83,8 @@ def planned(
         "secrets": list(dict.fromkeys((*named, *_credentials(adapter, where), *recorded.variables))),
         "unrecorded": recorded.lost,
         "env": kept,
+        # Told by name for the built-in ones (`Context.is_coding_agent`); others are not looked up at every opening.
+        "redact": adapter.capabilities.transcript and adapter.name not in context.agents.names,
         **checked_fields(labels=options.labels, metadata=None),
         "queue_position": queue_position,
     }
@@ -103,6 +105,16 @@ def planned(
         # The stored command line is redacted. This process needs the real one, for the first start.
         context.commands[identity.id] = tuple(command)
     return identity
+
+
+def headless(context: Context, agent: str | None, prompt: str | None) -> list[str]:
+    """The command line that runs a named agent with a prompt and without a screen."""
+    start = context.agents.headless(agent) if agent else ()
+    if not start or prompt is None or not prompt.strip() or prompt.startswith("-"):
+        known = ", ".join(sorted(context.agents.names))
+        hints = ["give a command", f"or one of the agents {known}, with a prompt (that does not begin with a dash)"]
+        raise UsageError("no command given", hints=hints)
+    return [*start, prompt]
 
 
 def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:

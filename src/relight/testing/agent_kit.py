@@ -171,6 +171,10 @@ class AgentChecks(ABC):
         for entry in self.adapter.read(path).entries if path else ():
             assert self.adapter.key(entry.line) == entry.key
 
+    def check_no_line_looks_like_a_providers_message(self) -> None:
+        # A conversation's format is told by its messages, and those with a role are a provider's.
+        assert not [line for line in self.conversation() if "role" in line]
+
     # -- writing ----------------------------------------------------------------------------------------------
 
     def check_what_is_written_is_what_is_read(self) -> None:

@@ -49,10 +49,11 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["process", "tmux", "sandbox"]),
+    metavar="NAME",
     default="process",
     show_default=True,
-    help="Where it runs: a plain process, a tmux session one can join, or a bubblewrap sandbox.",
+    help="Where it runs: a plain process, a tmux session one can join, a bubblewrap sandbox, or one that another"
+    " distribution adds.",
 )
 @click.option("--no-network", is_flag=True, help="No network; needs --runtime sandbox.")
 @click.option(
@@ -105,7 +106,7 @@ def run(
     way it can be resumed.
     """
     with cli.opened(create=True) as rl:
-        if no_network and runtime != "sandbox":
+        if no_network and runtime in ("process", "tmux"):
             raise UsageError("--no-network needs a sandbox", hints=["add --runtime sandbox"])
         policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
         options = RunOptions(

@@ -37,19 +37,30 @@ def formats() -> tuple[Format, ...]:
 
 def by_name(name: str) -> Format:
     """The format of this name; LookupError lists the known ones."""
-    found = next((format for format in formats() if format.name == name), None)
+    found = next((format for format in formats() if format.name == name), None) or _foreign(name)
     if found is None:
         raise LookupError(f"no format {name!r}; there are {', '.join(format.name for format in formats())}")
     return found
 
 
+def recognised(message: ProviderDict) -> Format | None:
+    """The format that this message can only be of, if there is one."""
+    found = next((format for format in formats() if format.recognises(message)), None)
+    # Formats of other distributions are costly to look for. A message with a role fits a provider's API, and a native
+    # line has none, so a conversation with a model never pays for them.
+    if found is None and "role" not in message:
+        return next((format for format in extensions.installed().more_formats() if format.recognises(message)), None)
+    return found
+
+
 def detect(messages: Iterable[ProviderDict], provider: str | None = None) -> Format:
     """The format of these messages. `provider` is used only if no message decides."""
-    for message in messages:
-        for format in formats():
-            if format.recognises(message):
-                return format
-    return _assumed(provider or "")
+    found = (format for message in messages if (format := recognised(message)) is not None)
+    return next(found, None) or _assumed(provider or "")
+
+
+def _foreign(name: str) -> Format | None:
+    return next((format for format in extensions.installed().more_formats() if format.name == name), None)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.errors import UsageError
-from relight.fleet.queues import headless
 from relight.history.documents import outcome_document, session_document
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
@@ -79,7 +78,7 @@ class NewSession(Limited):
     name: Annotated[str, Field(max_length=100)] | None = Field(default=None, examples=["nightly"])
     directory: Annotated[str, Field(max_length=4000)] | None = None
     workspace: Annotated[str, Field(max_length=4000)] | dict[Short, Short] | None = None
-    runtime: Annotated[str, Field(pattern="^(process|tmux|sandbox)$")] = "process"
+    runtime: Annotated[str, Field(max_length=100)] = "process"
     labels: dict[Short, Short] = Field(default={})
     env: dict[Short, Annotated[str, Field(max_length=65536)]] = Field(
         default={}, description="environment variables of every start; stored with the session, so no secrets"
@@ -176,7 +175,7 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
-        command = body.command or headless(body.agent, body.prompt)
+        command = body.command or rl.runs.command(body.agent, body.prompt)
         workspace = {"main": body.workspace} if isinstance(body.workspace, str) else body.workspace or {}
         options = RunOptions(
             directory=body.directory or next(iter(workspace.values()), None) or os.getcwd(),

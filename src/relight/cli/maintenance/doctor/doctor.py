@@ -16,6 +16,7 @@ import click
 from relight import wiring
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
+from relight.cli.maintenance.doctor.additions import check_additions
 from relight.cli.maintenance.doctor.files import Finding, check_blobs, check_workspaces, unless_down
 from relight.cli.maintenance.doctor.prices import print_prices
 from relight.cli.maintenance.doctor.server import check_engine, check_schema, check_settings, check_skew, not_current
@@ -56,7 +57,7 @@ def doctor(cli: CliContext, service: bool, prices: bool, as_json: bool) -> int:
         return 0
     if prices:
         return print_prices(cli, as_json=as_json)
-    findings = check_settings()
+    findings = check_settings() + check_additions()
     code = 0
     try:
         statuses = wiring.schema_statuses(cli.store)

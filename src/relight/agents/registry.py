@@ -1,0 +1,30 @@
+"""The built-in coding agents. An agent is a folder here and an entry in this table; no other package names it.
+
+The order is that in which a command is offered to them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relight.ports.agent import Registration
+
+BUILT_IN: Final[dict[str, Registration]] = {
+    "claude": Registration(
+        adapter="relight.agents.claude_code.adapter:ClaudeCode",
+        format="relight.agents.claude_code.format:CLAUDE_CODE",
+        failures="relight.agents.claude_code.failures",
+        programs=("claude",),
+        aliases=("claude_code", "claude-code", "claude_agent_sdk"),
+        headless=("claude", "-p"),
+    ),
+    "codex": Registration(
+        adapter="relight.agents.codex.adapter:Codex",
+        format="relight.agents.codex.format:CODEX",
+        failures="relight.agents.codex.failures",
+        programs=("codex",),
+        headless=("codex", "exec"),
+    ),
+}
+COMMAND: Final = "relight.agents.command:Command"
+"""the adapter of every other program"""
