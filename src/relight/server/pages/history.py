@@ -146,7 +146,7 @@ def filtered(rows: Sequence[Row], kind: Filter) -> list[Row]:
 
 STEPS: Final = 200
 ALL: Final = 5000
-_SEED: Final = 40
+SEED: Final = 40
 """steps before the window that are read too, so that an outcome in it finds its call"""
 _POSITION: Final = re.compile(r"@?(\d{1,12})")
 
@@ -212,7 +212,7 @@ def events_of(rl: Relight, session: str, after: int, upto: int) -> list[Event]:
 
 
 def window_rows(
-    rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter, seed: int = _SEED
+    rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter, seed: int = SEED
 ) -> WindowRows:
     """The rows of a window, up to the first damaged step, which is reported in the result."""
     events: list[Event] = []

@@ -31,9 +31,8 @@ def finalize(value: Any) -> Any:
     return inert(value) if isinstance(value, str) else inert(str(value))
 
 
-def preview(text: str) -> tuple[str, bool]:
+def preview(text: str, lines: int = CUT_LINES, size: int = CUT_BYTES) -> tuple[str, bool]:
     """The beginning of a long text, and whether it was cut."""
-    if len(text) <= CUT_BYTES and text.count("\n") < CUT_LINES:
+    if len(text) <= size and text.count("\n") < lines:
         return text, False
-    lines = text[:CUT_BYTES].split("\n")[:CUT_LINES]
-    return "\n".join(lines), True
+    return "\n".join(text[:size].split("\n")[:lines]), True

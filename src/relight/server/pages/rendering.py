@@ -19,6 +19,9 @@ from starlette.responses import HTMLResponse, Response
 
 from relight.server.pages.files import diff_lines
 from relight.server.pages.inert import finalize
+from relight.server.reading.code import coloured, language_of
+from relight.server.reading.markup import markdown
+from relight.server.reading.terminal import terminal
 from relight.text import format as words
 
 HERE: Final = Path(__file__).resolve().parent.parent
@@ -97,6 +100,10 @@ def environment() -> jinja2.Environment:
         "mark_word": lambda mark: _MARK_WORDS.get(mark, ""),
         "thousands": lambda number: f"{number:,}",
         "diff_lines": diff_lines,
+        "markdown": markdown,
+        "terminal": terminal,
+        "coloured": coloured,
+        "language": language_of,
     }
     made.filters.update(filters)
     made.globals.update(asset=asset_address, q="", nav="", frame=None)

@@ -10,9 +10,9 @@ import msgspec
 from relight.journal.effects.answers import answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval
 from relight.ports.store import Query
-from relight.server.pages.conversation import as_text
 from relight.server.pages.inert import preview
 from relight.server.pages.sessions import Line, line_of
+from relight.server.reading.tools import as_json
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.call import Call
@@ -201,8 +201,8 @@ def _call_row(call: Call) -> CallRow:
     seconds = ""
     if call.started_at is not None and call.ended_at is not None:
         seconds = words.duration(max(0.0, (call.ended_at - call.started_at).total_seconds()))
-    arguments, one = preview(as_text(call.arguments))
-    result, two = preview(as_text(call.result)) if call.result is not None else ("", False)
+    arguments, one = preview(as_json(call.arguments))
+    result, two = preview(as_json(call.result)) if call.result is not None else ("", False)
     return CallRow(
         id=call.id,
         name=call.name,

@@ -20,6 +20,7 @@ from relight.server.pages.files import Files, body_of, files_of
 from relight.server.pages.history import (
     DENSITIES,
     FILTERS,
+    SEED,
     STEPS,
     Window,
     checkpoint_rows,
@@ -276,11 +277,13 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
     view, _ = view_of(site.rl, info)
     events, damage = [], ""
     try:
-        for event in site.rl.history.events(info.id, after=window.after, upto=window.upto):
+        # Some steps before and after it too, so that a result finds its call, and a call its result.
+        for event in site.rl.history.events(info.id, after=max(0, window.after - SEED), upto=window.upto + SEED):
             events.append(event)
     except Corrupt as error:
         damage = error.message
     entries = conversation.conversation(events, info.provider, view, partial(site.rl.history.load, info.id))
+    entries = [one for one in entries if window.after < one.seq <= window.upto]
     return {"window": window, "entries": entries, "damage_here": damage}
 
 

@@ -177,6 +177,52 @@ def test_a_conversation_shows_reasons_folded_calls_results_and_where_it_was_cut(
     assert [one.seq for one in said if one.cut] == [3, 4]
 
 
+def claude(*blocks: dict[str, Any], role: str = "assistant") -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+def use(call: str, command: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}
+
+
+def test_one_reply_is_one_card_with_each_result_under_its_call() -> None:
+    intent = {"id": "t1", "name": "Bash", "arguments": {"command": "ls"}, "effect": "once", "asked_seq": 0}
+    done = {"id": "t1", "asked_seq": 0, "status": "ok", "content": {"stdout": "a.py"}, "synthetic": False}
+    answers = [{"type": "tool_result", "tool_use_id": one, "content": "a.py"} for one in ("t1", "t2")]
+    events = [
+        event(1, messages=[claude({"type": "text", "text": "go"}, role="user")]),
+        event(2, "intent", intents=[intent]),  # the hook is faster than the transcript
+        event(3, messages=[claude({"type": "text", "text": "I look."})]),
+        event(4, "result", outcomes=[done]),
+        event(5, messages=[claude(use("t1", "ls")), claude(use("t2", "pwd"))]),
+        event(6, messages=[claude(*answers, role="user")]),
+        event(7, messages=[claude({"type": "text", "text": "Done."})]),
+    ]
+    said = conversation(events, "anthropic", None)
+    assert [(one.seq, one.speaker, [part.kind for part in one.parts]) for one in said] == [
+        (1, "user", ["text"]),
+        (3, "assistant", ["text", "call", "call"]),
+        (7, "assistant", ["text"]),
+    ]
+    _, first, second = said[1].parts
+    assert [(one.seq, one.shown.text) for one in first.results if one.shown] == [(4, "a.py")]
+    assert [one.seq for one in second.results] == [6]
+
+
+def test_a_call_that_only_a_hook_reported_has_a_card_and_a_result_without_its_call_too() -> None:
+    intent = {"id": "t1", "name": "Bash", "arguments": {"command": "ls"}, "effect": "once", "asked_seq": 0}
+    said = conversation([event(2, "intent", intents=[intent]), ended(3, "t0", 1), ended(4, "t1", 0)], "anthropic", None)
+    assert [(one.seq, one.speaker) for one in said] == [(2, "assistant"), (3, "tool")]
+    assert said[0].parts[0].results[0].seq == 4
+    assert said[1].parts[0].title == "result of an earlier call"
+
+
+def test_a_page_formats_a_bounded_part_of_what_it_shows() -> None:
+    events = [event(seq, messages=[{"role": "user", "content": "word " * 3000}]) for seq in range(1, 200)]
+    plain = [one.parts[0].plain for one in conversation(events, "openai", None)]
+    assert plain[0] is False and plain.count(False) < 20 and plain == sorted(plain)
+
+
 def test_a_long_value_is_cut_and_can_be_asked_for_whole() -> None:
     long = "line\n" * 5000
     one = event(1, messages=[{"role": "user", "content": long}])

@@ -1,0 +1,1 @@
+"""Foreign text made readable as HTML: markdown, code, terminal output, differences, tool calls. Pure, and bounded."""
