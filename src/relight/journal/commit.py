@@ -46,21 +46,21 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         usage=head.usage if draft.usage is None else head.usage + draft.usage,
         worked_us=head.worked_us + limits.worked_since(head, draft, at_us=at_us, now=now),
         size_bytes=head.size_bytes + len(draft.body),
-        said=_said_after(head, draft, view),
+        said=view.said if draft.kind == "rewind" else head.said if draft.said is None else draft.said,
         updated_us=at_us,
         # Every commit renews, so a busy session needs no heartbeat of its own.
         lease=None if draft.release else leases.renewed(owned.lease, now),
     )
     # Apart from the call above: unpacking a mapping into it costs more than the whole rest of it.
-    rare = _status_after(head, draft, at_us) | _whereabouts_after(draft)
-    return Committed(step=step, head=msgspec.structs.replace(after, **rare) if rare else after)
-
-
-def _said_after(head: Head, draft: Draft, view: View) -> str | None:
-    """The agent's last line in view; a rewind may have moved the newest one out of view."""
-    if draft.kind == "rewind":
-        return view.said
-    return head.said if draft.said is None else draft.said
+    if (
+        draft.status is not None
+        or draft.native is not None
+        or draft.attempt is not None
+        or draft.queue_position is not None
+        or draft.kind == "rewind"
+    ):
+        after = msgspec.structs.replace(after, **_status_after(head, draft, at_us), **_whereabouts_after(draft))
+    return Committed(step=step, head=after)
 
 
 def _whereabouts_after(draft: Draft) -> dict[str, Any]:
@@ -135,22 +135,7 @@ def _step_after(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> S
         draft.label,
         draft.key,
     )
-    return Step(
-        session=head.session,
-        seq=seq,
-        kind=draft.kind,
-        at_us=at_us,
-        attempt=attempt,
-        base=view.head,
-        since=since,
-        message_count=view.message_count,
-        turns=view.turns,
-        open=view.open,
-        label=draft.label,
-        key=draft.key,
-        digest=digest_of(head.digest, columns, draft.body),
-        body=draft.body,
-    )
+    return Step(*columns, digest_of(head.digest, columns, draft.body), draft.body)
 
 
 def _status_after(head: Head, draft: Draft, at_us: int) -> dict[str, Any]:

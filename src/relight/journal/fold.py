@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,21 +22,11 @@ from relight.values.checkpoint import at
 from relight.values.step import Carried, Changes, Step
 from relight.values.usage import Usage
 
-_TRIAL: Final = Step(
-    session="",
-    seq=0,
-    kind="message",
-    at_us=0,
-    attempt=0,
-    base=0,
-    since=0,
-    message_count=0,
-    turns=0,
-    key=b"",
-    digest=b"",
-    body=b"",
-)
+_TRIAL: Final = Step("", 0, "message", 0, 0, 0, 0, 0, 0, (), None, b"", b"", b"")
 """a step that is never stored, to compute the effect of a change"""
+_RARE: Final = attrgetter(
+    "carried", "intents", "state", "unset", "children", "partial", "stream", "answer", "used", "status"
+)
 MAX_PARTIALS: Final = 1_000
 """partial results held in memory and carried over resets; older ones remain in the journal"""
 
@@ -294,6 +285,21 @@ class Fold(Dialogue):
                 words = message
         if changes.usage is not None:
             self._measure(changes.usage, step, replies=self.turns - turns)
+        if replied and self.streamed and not changes.stream:
+            self.streamed = []
+        if changes.tools is not None:
+            self.tools = changes.tools
+        if changes.messages and step.kind != "reset":
+            self._apply_messages(step, changes, replied=replied, words=words)
+        # One look for everything that is rare: most steps have nothing but a message.
+        if any(_RARE(changes)):
+            self._apply_rare(step, changes)
+        elif self.answers:
+            self._apply_delivery(step, changes)
+        self.seq = step.seq
+
+    def _apply_rare(self, step: Step, changes: Changes) -> None:
+        """Add what a step has beside messages, outcomes and usage."""
         if changes.carried is not None:
             self._reopen(changes.carried, step)
         for intent in changes.intents:
@@ -302,8 +308,6 @@ class Fold(Dialogue):
             self.state.update(changes.state)
         for key in changes.unset:
             self.state.pop(key, None)
-        if changes.tools is not None:
-            self.tools = changes.tools
         if changes.children:
             self.children = {**self.children, **changes.children}
         if changes.partial:
@@ -311,12 +315,9 @@ class Fold(Dialogue):
         if changes.stream:
             begins, text = changes.stream
             self.streamed = [text] if begins else [*self.streamed, text]
-        elif replied:
-            self.streamed = []
-        self._apply_dialogue(step, changes, replied=replied, words=words)
+        self._apply_answers(step, changes)
         if changes.status is not None:
             self.result = changes.status.result
-        self.seq = step.seq
 
     def _measure(self, usage: Usage, step: Step, *, replies: int) -> None:
         """The usage of one reply shows how long the conversation is; a sum over several does not."""

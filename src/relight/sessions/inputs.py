@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
-from relight.errors import UsageError
+from relight.errors import InvalidMessage, UsageError
+from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import parse_reply
 from relight.journal.conversation.provider_responses import is_sdk_object, plain
 from relight.journal.fold import Fold
@@ -36,17 +37,26 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def a_message(value: Any) -> dict[str, Any]:
-    """The value if it is a dict, with blocks of an SDK in it as data; its content is checked when it is encoded."""
-    if isinstance(value, dict):
+    """A copy of the message that no caller shares, with blocks of an SDK in it as data. InvalidMessage if it is not
+    JSON."""
+    if not isinstance(value, dict):
+        hints = ["pass what the provider's SDK returned, or its message as a dict"]
+        raise UsageError(f"a message must be a dict, not {type(value).__name__}", hints=hints)
+    try:
+        return isolated(value)
+    except InvalidMessage:
+        # Objects of an SDK are looked for only now: nearly every message is JSON, and every step would ask.
         content = value.get("content")
-        return plain(value) if isinstance(content, list) and any(map(is_sdk_object, content)) else value
-    hints = ["pass what the provider's SDK returned, or its message as a dict"]
-    raise UsageError(f"a message must be a dict, not {type(value).__name__}", hints=hints)
+        if not isinstance(content, list) or not any(map(is_sdk_object, content)):
+            raise
+    return isolated(cast(dict[str, Any], plain(value)))
 
 
 def appended(message: Any, usage: Any, fold: Fold) -> tuple[Sequence[Any], Any, str | None]:
     """What is appended, with its usage and stop reason: dicts as they are, an SDK's reply taken apart."""
-    given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
+    if type(message) is dict:
+        return [message], usage, None
+    given = message if isinstance(message, list | tuple) else [message]
     if not any(map(is_sdk_object, given)):
         return given, usage, None
     reply = parse_reply(message, known=fold.recognised, default=fold.format)

@@ -139,8 +139,10 @@ class Recorder:
 
         `given` is what the caller passed, if `changes` holds more than that: a repeated change is recognised by it.
         """
-        given = given or changes
-        self.recording.check_label(label)
+        if given is None:
+            given = changes
+        if label is not None:
+            self.recording.check_label(label)
         changes = self.recording.changes(changes)
         body = encode_changes(changes)
         with self.lock:

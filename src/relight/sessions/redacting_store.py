@@ -51,10 +51,9 @@ class Recording:
         if self.data:
             recorded_fields.refuse_secret(key, what, self._redactor)
 
-    def check_label(self, label: str | None) -> None:
+    def check_label(self, label: str) -> None:
         """UsageError if a checkpoint's label holds a secret."""
-        if label is not None:
-            recorded_fields.refuse_secret(label, "the label", self._redactor)
+        recorded_fields.refuse_secret(label, "the label", self._redactor)
 
 
 class RecordedStore:

@@ -39,6 +39,8 @@ def _trial_step(head: Head) -> Step:
         since=head.seq + 1,
         message_count=0,
         turns=0,
+        open=(),
+        label=None,
         key=b"",
         digest=b"",
         body=b"",

@@ -234,10 +234,7 @@ class Session:
         LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
         """
         given, usage, stop = appended(message, usage, self._recorder.fold)
-        checkpoint = self._writer.append(given, usage, stop=stop)
-        if self._writer.batch.get() is None:
-            self._writer.stop_own_loop(given)
-        return checkpoint
+        return self._writer.append(given, usage, stop=stop, own_loop=True)
 
     def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a checkpoint, optionally with a label to return to."""
@@ -274,7 +271,7 @@ class Session:
     def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
         """Replace the conversation by other messages (compaction). The former ones remain in the journal."""
         self._writer.refuse_in_batch("replace")
-        fresh = [isolated(a_message(one)) for one in messages]
+        fresh = [a_message(one) for one in messages]
         recorder = self._recorder
         with recorder.lock:
             if recorder.has_unknown_commit:

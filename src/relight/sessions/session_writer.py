@@ -143,10 +143,11 @@ class SessionWriter:
         *,
         prompt: str | None = None,
         stop: str | None = None,
+        own_loop: bool = False,
     ) -> Checkpoint:
-        """`prompt` and `stop` are what `run` knows about the message. `run` checks the limits itself before its next
-        call."""
-        messages = [isolated(a_message(one)) for one in given]
+        """`prompt` and `stop` are what `run` knows about the message. `own_loop`: by a program that calls the model
+        itself; `run` checks the limits before its next call."""
+        messages = [a_message(one) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
         spent = None
@@ -158,7 +159,10 @@ class SessionWriter:
             batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
             return batch.checkpoint
         checkpoint = self.record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
-        self.note_reply(messages, spent)
+        if self.recorder.identity.policy != _NO_LIMITS:
+            self.note_reply(messages, spent)
+            if own_loop:
+                self.stop_own_loop(messages)
         return checkpoint
 
     def record(
@@ -192,15 +196,15 @@ class SessionWriter:
                     return earlier
                 self.check_open(finishing=finishing)
             pending = self.state.pending()
-            used = list(self.used_answers) if uses_answers else []
+            used = list(self.used_answers) if uses_answers and self.used_answers else []
             whole = self._with_pending(changes, pending) if pending is not None or recorder.fold.has_open else changes
             if used:
                 whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
-            how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes}
             if self.files is None:
-                checkpoint = recorder.commit(kind, whole, **how)
+                checkpoint = recorder.commit(kind, whole, label=label, release=release, view=view, given=changes)
             else:
                 is_reply = any(map(recorder.fold.format.is_assistant, whole.messages))
+                how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes}
                 checkpoint = self.files.commit(recorder, kind, whole, is_reply=is_reply, asked=asked, **how)
             if pending is not None:
                 self.state.taken(pending)

@@ -10,20 +10,7 @@ from relight.values.step import Step
 
 def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
     """A stand-in for a row that holds no valid step: it fails its digest, so that verification names its seq."""
-    return Step(
-        session=session,
-        seq=seq,
-        kind="mark",
-        at_us=0,
-        attempt=0,
-        base=0,
-        since=0,
-        message_count=0,
-        turns=0,
-        key=b"",
-        digest=digest,
-        body=b"",
-    )
+    return Step(session, seq, "mark", 0, 0, 0, 0, 0, 0, (), None, b"", digest, b"")
 
 
 def unsealed_identity(record: object) -> Identity | None:

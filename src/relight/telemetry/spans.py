@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from relight.values.session import Head, Identity
     from relight.values.usage import Usage
 
+_API: Final = "opentelemetry.trace"
 _PROVIDERS: Final = {
     "openai_chat": "openai",
     "openai_responses": "openai",
@@ -112,6 +113,8 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
 
 def commit_span(session: str, kind: str) -> Span:
     """The span of one commit, by the session's id."""
+    if _API not in sys.modules:  # asked with every save, so without a call
+        return NO_SPAN
     tracer = _tracer()
     if tracer is None:
         return NO_SPAN
@@ -151,7 +154,7 @@ def _about(identity: Identity, head: Head, operation: str) -> dict[str, Any]:
 
 
 def _api() -> Any:
-    return sys.modules.get("opentelemetry.trace")
+    return sys.modules.get(_API)
 
 
 def _tracer() -> Any:

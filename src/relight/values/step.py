@@ -170,8 +170,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """new queue position; one with an empty queue: none any more"""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A committed step, body still encoded. Everything except `digest` is covered by the digest."""
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """A committed step, body still encoded. Everything except `digest` is covered by the digest, in this order."""
 
     session: str
     seq: int
@@ -183,8 +183,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     since: int
     message_count: int
     turns: int
-    open: tuple[OpenEffect, ...] = ()
-    label: str | None = None
+    open: tuple[OpenEffect, ...]
+    label: str | None
     """given when it was committed; later labels are stored beside the journal"""
     key: bytes
     digest: bytes

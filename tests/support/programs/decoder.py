@@ -93,7 +93,7 @@ def digest_fully(body: bytes) -> str:
     except Undecodable:
         return "refused"
     step = Step(session="s", seq=3, kind="message", at_us=1, attempt=1, base=2, since=0, message_count=0, turns=0,
-                key=b"", digest=b"", body=b"")  # fmt: skip
+                open=(), label=None, key=b"", digest=b"", body=b"")  # fmt: skip
     fold = Fold()
     messages = [message for message in changes.messages if isinstance(message, dict)]
     fold.apply(step, msgspec.structs.replace(changes, messages=messages))

@@ -37,7 +37,7 @@ class Told:
     def step(self, **changes: Any) -> None:
         self.seq += 1
         step = Step(session="s", seq=self.seq, kind="mark", at_us=0, attempt=self.attempt, base=0, since=0,
-                    message_count=0, turns=0, key=b"", digest=b"", body=b"")  # fmt: skip
+                    message_count=0, turns=0, open=(), label=None, key=b"", digest=b"", body=b"")  # fmt: skip
         self.fold.apply(step, Changes(**changes))
 
     def begins(self, prompt: str | None = None) -> None:
@@ -109,7 +109,7 @@ def test_a_reset_keeps_for_which_attempt_it_is() -> None:
     carried, reported.fold = reported.fold.carried([]), Fold()
     reported.seq += 1
     step = Step(session="s", seq=reported.seq, kind="reset", at_us=0, attempt=2, base=0, since=0,
-                message_count=0, turns=0, key=b"", digest=b"", body=b"")  # fmt: skip
+                message_count=0, turns=0, open=(), label=None, key=b"", digest=b"", body=b"")  # fmt: skip
     reported.fold.apply(step, Changes(carried=carried))
     assert not reported.delivers("deploy it", upto=1)
     assert reported.delivers("deploy it", upto=2)

@@ -18,7 +18,7 @@ SECOND = 1_000_000
 
 def step(seq: int, kind: Any = "message") -> Step:
     return Step(session="s", seq=seq, kind=kind, at_us=seq * SECOND, attempt=1, base=seq - 1, since=0, message_count=0,
-                turns=0, key=b"", digest=b"", body=b"")  # fmt: skip
+                turns=0, open=(), label=None, key=b"", digest=b"", body=b"")  # fmt: skip
 
 
 def said(role: str, text: str) -> dict[str, Any]:

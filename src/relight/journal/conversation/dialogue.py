@@ -25,7 +25,7 @@ NEXT_PROMPT: Final = "relight: next prompt"
 
 
 class Dialogue:
-    """Base of the fold; `_apply_dialogue` adds each step."""
+    """Base of the fold, which adds each step by `_apply_messages`, `_apply_answers` and `_apply_delivery`."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
@@ -51,10 +51,8 @@ class Dialogue:
         self.was_reset = False
         """whether earlier messages exist that are not visible"""
 
-    def _apply_dialogue(self, step: Step, changes: Changes, *, replied: bool, words: dict[str, Any] | None) -> None:
-        """Add a step. `replied`: a reply is among its messages; `words`: the last user message among them."""
-        if changes.messages and step.kind != "reset":
-            self._apply_messages(step, changes, replied=replied, words=words)
+    def _apply_answers(self, step: Step, changes: Changes) -> None:
+        """What a step says about questions: one asked, one answered, answers that were used."""
         if changes.answer:
             self._file(list(changes.answer))
         if changes.answer or self.answers:  # else no prompt waits
@@ -66,7 +64,8 @@ class Dialogue:
             self.asking = changes.status
 
     def _apply_messages(self, step: Step, changes: Changes, *, replied: bool, words: dict[str, Any] | None) -> None:
-        """A user message ends what was asked before it; a reply may come with its stop reason."""
+        """A user message ends what was asked before it; a reply may come with its stop reason. `replied`: a reply is
+        among the messages; `words`: the last user message among them."""
         if replied:
             self.stop = (step.seq, changes.stop) if changes.stop is not None else None
         if self.answers:  # 0.1.0 did not record use: its answers to questions count until the next message

@@ -68,7 +68,7 @@ class Journal:
         sid, head = self.read_head(cursor, session)
         committed = plan_commit(head, draft, at_us=at_us, now=now)
         slots = queues.planned_slots(cursor, head, draft, now, self.holder) if draft.claim is not None else None
-        step = committed.step
+        step, after = committed.step, committed.head
         body_id = self._body_id(cursor) + len(self._bodies)
         row = step_row(sid, step, body_id)
         if draft.snapshots:
@@ -77,13 +77,13 @@ class Journal:
                 cursor.execute(SQL["insert_snapshot"], taken)
         self._steps.append(row)
         self._bodies.append((body_id, draft.body, row[0]))
-        self._heads[sid] = self._moved_heads[sid] = committed.head
+        self._heads[sid] = self._moved_heads[sid] = after
         if slots is not None:
             cursor.execute(SQL["put_record"], slots)
-        if head.queue_position is not None or committed.head.queue_position is not None:
-            queues.move(cursor, sid, head, committed.head)
-        if committed.head.status != head.status:
-            cursor.execute(SQL["set_status"], (committed.head.status, sid))
+        if head.queue_position is not None or after.queue_position is not None:
+            queues.move(cursor, sid, head, after)
+        if after.status != head.status:
+            cursor.execute(SQL["set_status"], (after.status, sid))
         if draft.label is not None:
             self.write_label(cursor, sid, step.seq, draft.label)
         return committed
@@ -96,11 +96,13 @@ class Journal:
         # should not have to win it back sixty times.
         _insert(cursor, _INSERT_BODIES, self._bodies)
         _insert(cursor, _INSERT_STEPS, self._steps)
-        _insert(cursor, _PUT_HEADS, [(seal(head), sid) for sid, head in self._moved_heads.items()])
-        self._next_body = self._body_id(cursor) + len(self._bodies)
-        acknowledged = [(sid, head.seq) for sid, head in self._moved_heads.items()]
-        for written in (self._bodies, self._steps, self._moved_heads):
-            written.clear()
+        heads, acknowledged = [], []
+        for sid, head in self._moved_heads.items():
+            heads.append((seal(head), sid))
+            acknowledged.append((sid, head.seq))
+        _insert(cursor, _PUT_HEADS, heads)
+        self._next_body = self._bodies[-1][0] + 1
+        self._bodies, self._steps, self._moved_heads = [], [], {}
         return acknowledged
 
     def insert_imported(self, cursor: apsw.Cursor, sid: int, step: Step, taken: Sequence[Snapshot]) -> None:
