@@ -17,7 +17,7 @@ from relight.values.call import OpenEffect
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.status import ENDED, LIVE, allowed
-from relight.values.step import Committed, Draft, Step, View
+from relight.values.step import Committed, Draft, Step
 
 
 def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Committed:
@@ -30,23 +30,46 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
     seq = head.seq + 1
     # Times never go backwards within a session, even if the wall clock does: readers sort and subtract them.
     at_us = max(at_us, head.updated_us)
-    view = draft.view or _view_after(head, draft, seq, at_us)
-    step = _step_after(head, draft, view, seq, at_us)
+    view = draft.view
+    if view is None:
+        base, since = head.head, head.since
+        message_count, turns = head.message_count + draft.messages_added, head.turns + draft.turns_added
+        open_ = _open_after(head, draft, seq, at_us) if head.open or draft.opened else ()
+    else:
+        base, since, message_count, turns, open_ = view.head, view.since, view.message_count, view.turns, view.open
+    if draft.kind == "reset":
+        since = seq
+    attempt = head.attempt if draft.attempt is None else draft.attempt.number
+    columns = (
+        head.session,
+        seq,
+        draft.kind,
+        at_us,
+        attempt,
+        base,
+        since,
+        message_count,
+        turns,
+        open_,
+        draft.label,
+        draft.key,
+    )
+    step = Step(*columns, digest_of(head.digest, columns, draft.body), draft.body)
     after = msgspec.structs.replace(
         owned,
         seq=seq,
-        head=seq if draft.kind != "rewind" else view.head,
+        head=seq if draft.kind != "rewind" else base,
         digest=step.digest,
-        since=step.since,
-        message_count=view.message_count,
-        turns=view.turns,
-        open=view.open,
-        attempt=step.attempt,
+        since=since,
+        message_count=message_count,
+        turns=turns,
+        open=open_,
+        attempt=attempt,
         resumed_from=head.resumed_from if draft.attempt is None else draft.attempt.resumed_from,
         usage=head.usage if draft.usage is None else head.usage + draft.usage,
         worked_us=head.worked_us + limits.worked_since(head, draft, at_us=at_us, now=now),
         size_bytes=head.size_bytes + len(draft.body),
-        said=view.said if draft.kind == "rewind" else head.said if draft.said is None else draft.said,
+        said=head.said if draft.said is None else draft.said,
         updated_us=at_us,
         # Every commit renews, so a busy session needs no heartbeat of its own.
         lease=None if draft.release else leases.renewed(owned.lease, now),
@@ -59,18 +82,21 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         or draft.queue_position is not None
         or draft.kind == "rewind"
     ):
-        after = msgspec.structs.replace(after, **_status_after(head, draft, at_us), **_whereabouts_after(draft))
+        rare = _status_after(head, draft, at_us) | _whereabouts_after(draft)
+        after = msgspec.structs.replace(after, **rare) if rare else after
     return Committed(step=step, head=after)
 
 
 def _whereabouts_after(draft: Draft) -> dict[str, Any]:
-    """Changes of the native session, the runtime handle and the queue position. After a rewind no native session
-    matches the journal."""
+    """Changes of the native session, the runtime handle, the queue position and, by a rewind, of the agent's last line.
+    After a rewind no native session matches the journal."""
     changed: dict[str, Any] = {}
     if draft.queue_position is not None:
         changed["queue_position"] = draft.queue_position if draft.queue_position.queue else None
     if draft.native is not None or draft.kind == "rewind":
         changed["native"] = draft.native or None
+    if draft.kind == "rewind":  # which may have moved the agent's newest line out of view
+        changed["said"] = draft.view.said if draft.view is not None else None
     if draft.attempt is not None and draft.attempt.handle is not None:
         changed["handle"] = draft.attempt.handle or None
     return changed
@@ -92,16 +118,6 @@ def _heartbeat(owner: str, epoch: int) -> Draft:
     return Draft(kind="mark", body=b"", key=b"", owner=owner, epoch=epoch)
 
 
-def _view_after(head: Head, draft: Draft, seq: int, at_us: int) -> View:
-    return View(
-        head=head.head,
-        since=head.since,
-        message_count=head.message_count + draft.messages_added,
-        turns=head.turns + draft.turns_added,
-        open=_open_after(head, draft, seq, at_us) if head.open or draft.opened else (),
-    )
-
-
 def _open_after(head: Head, draft: Draft, seq: int, at_us: int) -> tuple[OpenEffect, ...]:
     opened = tuple(
         OpenEffect(
@@ -116,26 +132,6 @@ def _open_after(head: Head, draft: Draft, seq: int, at_us: int) -> tuple[OpenEff
     )
     closed = set(draft.closed)
     return tuple(effect for effect in head.open if (effect.asked_seq, effect.id) not in closed) + opened
-
-
-def _step_after(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> Step:
-    attempt = draft.attempt.number if draft.attempt is not None else head.attempt
-    since = seq if draft.kind == "reset" else view.since
-    columns = (
-        head.session,
-        seq,
-        draft.kind,
-        at_us,
-        attempt,
-        view.head,
-        since,
-        view.message_count,
-        view.turns,
-        view.open,
-        draft.label,
-        draft.key,
-    )
-    return Step(*columns, digest_of(head.digest, columns, draft.body), draft.body)
 
 
 def _status_after(head: Head, draft: Draft, at_us: int) -> dict[str, Any]:

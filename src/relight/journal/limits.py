@@ -50,6 +50,8 @@ def worked_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
     """
     if head.status not in LIVE:
         return 0
+    if draft.claim is None and draft.status is None:  # nearly every step
+        return max(0, at_us - head.updated_us)
     seen = _seen_since(head, draft, at_us=at_us, now=now)
     return seen if draft.status is None else max(seen, _measured_us(draft) - head.worked_us)
 

@@ -7,6 +7,7 @@ steps planned before; flushing writes all bodies, all steps and all heads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import apsw
@@ -185,7 +186,7 @@ def _insert(cursor: apsw.Cursor, statements: dict[int, str], rows: list[Row]) ->
     start = 0
     while start < len(rows):
         size = min(MAX_ROWS, 1 << (len(rows) - start).bit_length() - 1)
-        cursor.execute(statements[size], [value for row in rows[start : start + size] for value in row])
+        cursor.execute(statements[size], tuple(chain.from_iterable(rows[start : start + size])))
         start += size
 
 
