@@ -113,12 +113,16 @@ class AsyncHistory:
         conversation: bool = True,
         files: bool = False,
         choice: Choice = "stop",
+        take: Sequence[str] = (),
         again: str | Sequence[str] = (),
     ) -> Checkpoint:
-        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted. `again`:
-        open calls, by id or key, that ran since and may run again."""
+        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted. `choice`: what
+        wins for files changed outside the session; for those in `take` the checkpoint does. `again`: open calls, by id
+        or key, that ran since and may run again."""
         return await alone(
-            partial(self._sync.rewind, ref, conversation=conversation, files=files, choice=choice, again=again),
+            partial(
+                self._sync.rewind, ref, conversation=conversation, files=files, choice=choice, take=take, again=again
+            ),
             self._effects,
         )
 

@@ -59,12 +59,14 @@ class FileOperation:
         choice: Choice,
         exact: bool = False,
         paths: Sequence[str] = (),
+        take: Sequence[str] = (),
         adopt: bool = False,
         read_only: bool = False,
     ) -> None:
         self._context, self._found, self._rows = context, found, rows
         self._choice, self._exact = choice, exact
         self._paths = _inside(paths, found.identity.workspace)
+        self._take = _inside(take, found.identity.workspace)
         self._adopt, self._read_only = adopt, read_only
         self._roots: Mapping[str, Workspace] = {}
         self._names: Collection[str] = ()
@@ -107,6 +109,7 @@ class FileOperation:
                 choice=self._choice,
                 exact=self._exact,
                 paths=self._paths,
+                take=self._take,
             )
 
         self._names = targets.keys()

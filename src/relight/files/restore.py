@@ -155,20 +155,24 @@ def rewind(
     conversation: bool,
     files: bool,
     choice: Choice = "stop",
+    take: Sequence[str] = (),
     again: Sequence[str] = (),
 ) -> FilesReport:
-    """Move the head back, the files back, or both, as one operation of the undo log. `again`: effects, by call id or
-    key, that may run again from there, under a new generation of their keys."""
+    """Move the head back, the files back, or both, as one operation of the undo log. `take`: files for which the
+    checkpoint wins, whatever the choice for the others. `again`: effects, by call id or key, that may run again from
+    there, under a new generation of their keys."""
     if found.seq is None:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
     if again and not conversation:
         raise UsageError("again needs conversation=True: calls run again only if the conversation is rewound")
+    if take and not files:
+        raise UsageError("take names files, so the files must be rewound: files=True")
     refuse_archived(found)
     rows = rows_of(context, found) if files else []
     targets = files_at(context, found, rows) if files else {}
     if files and not targets:
         raise NotFound(f"{found.identity.name or found.identity.id}@{found.seq}", what="snapshot of the files")
-    plans = FileOperation(context, found, rows, choice=choice)
+    plans = FileOperation(context, found, rows, choice=choice, take=take)
     with plans:
         plans.make(targets)
         return plans.carry_out("rewind", moves=conversation, again=again)

@@ -179,13 +179,21 @@ class History(Noun):
         conversation: bool = True,
         files: bool = False,
         choice: Choice = "stop",
+        take: Sequence[str] = (),
         again: str | Sequence[str] = (),
     ) -> Checkpoint:
-        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted. `again`:
-        open calls, by id or key, that ran since and may run again."""
+        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted. `choice`: what
+        wins for files changed outside the session; for those in `take` the checkpoint does. `again`: open calls, by id
+        or key, that ran since and may run again."""
         names = (again,) if isinstance(again, str) else tuple(again)
         report = restoring.rewind(
-            self._context, self._found(ref), conversation=conversation, files=files, choice=choice, again=names
+            self._context,
+            self._found(ref),
+            conversation=conversation,
+            files=files,
+            choice=choice,
+            take=take,
+            again=names,
         )
         assert report.checkpoint is not None
         return report.checkpoint

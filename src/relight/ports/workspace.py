@@ -78,8 +78,10 @@ class Workspace(Protocol):
         choice: Choice = "stop",
         exact: bool = False,
         paths: Sequence[bytes] = (),
+        take: Sequence[bytes] = (),
     ) -> RestorePlan:
-        """Take the safety snapshot and plan exactly what `restore` would do.
+        """Take the safety snapshot and plan exactly what `restore` would do. `take`: paths for which the target wins,
+        whatever the `choice` for other conflicts.
 
         `last` is the newest snapshot that the session committed (None: the target), `history` all of them: a path that
         differs from `last` was changed outside of the session, and a path that is in none is never deleted.

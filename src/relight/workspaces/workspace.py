@@ -287,11 +287,18 @@ class TreeWorkspace:
         choice: Choice = "stop",
         exact: bool = False,
         paths: Sequence[bytes] = (),
+        take: Sequence[bytes] = (),
     ) -> RestorePlan:
         with self._lock:
             try:
                 return self._planner.restore(
-                    target, last=last, history=history, choice=choice, exact=exact, paths=tuple(paths)
+                    target,
+                    last=last,
+                    history=history,
+                    choice=choice,
+                    exact=exact,
+                    paths=tuple(paths),
+                    take=frozenset(take),
                 )
             except NamesFold as error:
                 raise NamesFold(error.pairs, f'workspace "{self._name}" ({self.path})') from None

@@ -4,16 +4,23 @@ answer is asked for again under the same key, and what is said afterwards is wha
 from __future__ import annotations
 
 import http.client
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
+import relight
+from relight.journal.effects.approvals import question_of
 from tests.integration.browser.conftest import Site
+from tests.integration.browser.test_access import violations
 from tests.integration.browser.test_acting import confirm, contents, editing
+from tests.support.calls import call
 from tests.support.waiting_sessions import in_doubt, interrupted
 from tests.unit.server.conftest import fill
+from tests.unit.server.test_going_on import asking
 
 
 def painted(page: Page) -> None:
@@ -97,18 +104,57 @@ def test_a_rewind_names_what_somebody_changed_and_asks_who_wins(site: Site, tmp_
     (work / "a.txt").write_text("by a person\n")
     page = site.page(f"/checkpoints/{session}@before")
     page.locator("[data-verb=rewind]").click()
-    expect(page.locator("dialog .plan")).to_contain_text("a.txt")
     page.get_by_label("the conversation").check()
-    expect(confirm(page)).to_be_enabled()
+    expect(page.get_by_label("a.txt")).to_be_hidden()
     page.get_by_label("both").check()
-    expect(confirm(page)).to_be_disabled()
-    page.get_by_label("keep them as they are").check()
+    expect(page.locator("dialog [name=take]")).to_have_count(1)
+    page.get_by_label("a.txt").check()
+    expect(page.locator("dialog .cmd code")).to_have_text(
+        f"relight rewind files@3 --both --theirs --take {work / 'a.txt'}"
+    )
+    page.get_by_label("a.txt").uncheck()
     expect(page.locator("dialog .cmd code")).to_have_text("relight rewind files@3 --both --theirs")
     confirm(page).click()
     expect(page.locator(".toast")).to_contain_text("files was rewound to @3")
     assert (work / "a.txt").read_text() == "by a person\n" and not (work / "new.txt").exists()
     assert site.rl.sessions.get(session).head == 3
     assert contents(work).keys() == {"a.txt"}
+
+
+def test_an_answer_starts_the_session_in_one_click_and_is_told_so(site: Site, tmp_path: Path) -> None:
+    session = asking(site.rl, tmp_path, "backups")
+    before = site.rl.sessions.get(session).attempt
+    page = site.page(f"/sessions/{session}")
+    page.locator("[data-verb=send]").first.click()
+    three = page.locator("dialog .three")
+    expect(three.locator("dt")).to_have_text(["Happens", "Stays", "Way back"])
+    page.get_by_role("textbox", name="Answer").fill("no")
+    expect(confirm(page)).to_have_text("Answer and go on")
+    expect(page.locator("dialog .cmd code")).to_have_text(
+        "relight send backups TEXT && relight resume backups --detach"
+    )
+    page.get_by_label("and start backups again").uncheck()
+    expect(confirm(page)).to_have_text("Answer")
+    expect(page.locator("dialog .cmd code")).to_have_text("relight send backups TEXT")
+    page.get_by_label("and start backups again").check()
+    assert violations(page) == []
+    confirm(page).click()
+    expect(page.locator(".toast")).to_contain_text("answered backups; it ", timeout=30_000)
+    assert site.rl.sessions.get(session).attempt == before + 1
+
+
+def test_who_approves_sees_the_whole_input_the_directory_and_the_reason(site: Site, tmp_path: Path) -> None:
+    secret_line = "x" * 9000 + " && rm -rf build"
+    message = call("c1", "Bash", json.dumps({"command": secret_line})) | {"content": "I clean the build directory."}
+    with pytest.raises(relight.Waiting), site.rl.session("careful", workspace=str(tmp_path)) as s:
+        s.append({"role": "user", "content": "clean up"})
+        s.append(message)
+        s.ask(question_of("c1", "Bash", {"command": secret_line}))
+    page = site.page(f"/sessions/{s.id}/do/approve")
+    shown = page.locator("dialog .exact pre")
+    expect(shown).to_contain_text("&& rm -rf build")
+    expect(page.locator("dialog .plan")).to_contain_text("I clean the build directory.")
+    expect(page.locator("dialog .plan")).to_contain_text("directory")
 
 
 def test_the_word_after_a_resume_is_what_happened(site: Site) -> None:

@@ -74,6 +74,7 @@ class Preview(NamedTuple):
 @click.option("--files", "scope", flag_value="files", help="Rewind the files.")
 @click.option("--both", "scope", flag_value="both", help="Rewind both.")
 @click.option("--again", multiple=True, metavar="CALL", help="Let this call or once key run again, as KEY/2.")
+@click.option("--take", multiple=True, metavar="PATH", help="Restore this file, although it was changed outside.")
 @click.option("--dry-run", is_flag=True, help="Print what would happen; change nothing.")
 @choice_options
 @json_flag
@@ -83,6 +84,7 @@ def rewind(
     checkpoint: str,
     scope: Scope | None,
     again: tuple[str, ...],
+    take: tuple[str, ...],
     dry_run: bool,
     choice: Choice | None,
     as_json: bool,
@@ -96,6 +98,8 @@ def rewind(
         raise UsageError("--again applies to the conversation, which --files does not change")
     if scope == "conversation" and choice is not None:
         raise UsageError(f"--{choice} applies to files, which --conversation does not change")
+    if scope == "conversation" and take:
+        raise UsageError("--take names files, which --conversation does not change")
     if dry_run:
         return _print_preview(cli, checkpoint, scope, choice or "stop", again, as_json=as_json)
     if scope is None and not console.can_ask:
@@ -117,6 +121,7 @@ def rewind(
             conversation=scope != "files",
             files=scope != "conversation",
             choice=choice or "stop",
+            take=take if scope != "conversation" else (),
             again=again if scope != "files" else (),
         )
         seconds = perf_counter() - began

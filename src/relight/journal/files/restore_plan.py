@@ -78,13 +78,15 @@ def decide(
     exact: bool = False,
     paths: Iterable[bytes] = (),
     below: bool = True,
+    take: Set[bytes] = frozenset(),
 ) -> Decision:
     """The whole plan. `held` are the paths held by some snapshot of the session, not counting the safety snapshot;
     `stores` those that belong to a relight store, on disk or in the target.
 
-    With `paths` only these are restored, and with `below` everything under them.
+    With `paths` only these are restored, and with `below` everything under them. `take`: for these the checkpoint wins,
+    whatever the choice for the others.
     """
-    plan = _Plan(target, current, last, held, stores, choice, exact)
+    plan = _Plan(target, current, last, held, stores, choice, exact, take)
     chosen, on_the_way = _selector(tuple(paths), below)
     for path in sorted(target.keys() | current.keys()):
         wanted, found = target.get(path), current.get(path)
@@ -117,9 +119,10 @@ class _Plan:
         stores: Set[bytes],
         choice: Choice,
         exact: bool,
+        take: Set[bytes],
     ) -> None:
         self.target, self.current, self.last, self.held, self.stores = target, current, last, held, stores
-        self.choice, self.exact = choice, exact
+        self.choice, self.exact, self.take = choice, exact, take
         self.writes: dict[bytes, Action] = {}
         self.deletes: dict[bytes, Action] = {}
         self.kept: dict[bytes, str] = {}
@@ -147,12 +150,15 @@ class _Plan:
                 return entry.ref.decode("ascii", "replace")
         return None
 
+    def _choice(self, path: bytes) -> Choice:
+        return "force" if path in self.take else self.choice
+
     def _write(self, path: bytes, wanted: Entry, found: Entry | None) -> None:
         if found is not None and found.kind == "skip":
             self._cannot(path, f"on disk and in no snapshot: {found.ref.decode('ascii', 'replace')}")
         # Equal to the session's last snapshot means that only the session wrote it, so nothing of anyone else is
         # overwritten.
-        elif found is None or found.same(self.last.get(path)) or self.choice in ("ours", "force"):
+        elif found is None or found.same(self.last.get(path)) or self._choice(path) in ("ours", "force"):
             self.writes[path] = Action(path=path, entry=wanted, found=found)
         elif self.choice == "theirs":
             self.kept[path] = "changed since the last snapshot; kept"
@@ -166,7 +172,7 @@ class _Plan:
                 self.deletes[path] = Action(path=path, found=found)
             else:
                 self.kept[path] = "no snapshot of this session holds it"
-        elif found.same(self.last.get(path)) or self.choice == "force":
+        elif found.same(self.last.get(path)) or self._choice(path) == "force":
             self.deletes[path] = Action(path=path, found=found)
         elif self.choice == "stop":
             self.conflicts[path] = "changed since the last snapshot, and the checkpoint lacks it"

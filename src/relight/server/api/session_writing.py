@@ -11,13 +11,16 @@ from starlette.responses import Response
 
 from relight.errors import RelightError, ScopeRequired
 from relight.history.documents import checkpoint_document, restore_document, session_document
+from relight.journal.going_on import continuation_of, continuation_text
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
 from relight.server.api.sessions import CallbackBody, Limited, Short, Text, check_prompt, started_document
 from relight.server.http.guard import principal_of
+from relight.server.http.problems import detail_of
 from relight.server.http.routes import Body, Ref, answer, post
 from relight.server.http.schemas import (
     CheckpointDocument,
+    DecidedDocument,
     FilesReportDocument,
     SentDocument,
     SessionDocument,
@@ -82,6 +85,9 @@ class RewindBody(Why):
 
     scope: Literal["conversation", "files", "both"] | None = None
     choice: Choice = "stop"
+    take: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(max_length=10_000)] = Field(
+        default=[], description="files for which the checkpoint wins, whatever `choice` says about the others"
+    )
     stop: bool = Field(default=False, description="stop the session first if it is running")
     again: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=1000)] = Field(
         default=[], description="ids or keys of calls that are open there and may run again, under new keys"
@@ -104,7 +110,15 @@ class UndoBody(Why):
     choice: Choice = "stop"
 
 
-class SendBody(Why):
+class GoOn(Why):
+    """Whether to continue the session afterwards."""
+
+    resume: bool = Field(
+        default=False, description="then start the session again, if relight can start it; see `started`"
+    )
+
+
+class SendBody(GoOn):
     """A message for the agent."""
 
     text: Text
@@ -116,7 +130,7 @@ class ClearBody(Why):
     forget_native: bool = Field(default=False, description="also drop the agent's own session")
 
 
-class SettleBody(Why):
+class SettleBody(GoOn):
     """The decision about a call in doubt: its result, or that it may run again."""
 
     call: Short
@@ -178,7 +192,7 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
             # Stopping appends steps of its own, so the plan hash that the client has seen cannot match any more. It
             # was checked before the stop.
             made = (rl.plain if stopped else rl).history.rewind(
-                ref, conversation=conversation, files=files, choice=body.choice, again=body.again
+                ref, conversation=conversation, files=files, choice=body.choice, take=body.take, again=body.again
             )
         except RelightError as error:
             error.evidence += ("the session was stopped, but not rewound",) if stopped else ()
@@ -250,39 +264,61 @@ def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response
         made = rl.runs.send(ref, body.text)
         session = served.rl.sessions.get(ref).id
         checkpoint = checkpoint_document(made) if made is not None else None
-        return ActionResult(
-            document={"session": session, "delivered": made is None, "checkpoint": checkpoint}, session=session
-        )
+        document = {"session": session, "delivered": made is None, "checkpoint": checkpoint}
+        return _gone_on(served, rl, ActionResult(document=document, session=session), resume=body.resume)
 
     return served.actions.answer(request, "send", ref, do, asked=body.model_dump(), why=body.why)
 
 
-@post(router, "/api/sessions/{ref}/approve", model=CheckpointDocument)
-def approve(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+@post(router, "/api/sessions/{ref}/approve", model=DecidedDocument)
+def approve(request: Request, served: Served, ref: Ref, body: GoOn | None = None) -> Response:
     """Allow the tool call that the session waits for; valid for this call only."""
     return _decided(request, served, ref, body, allow=True)
 
 
-@post(router, "/api/sessions/{ref}/deny", model=CheckpointDocument)
-def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+@post(router, "/api/sessions/{ref}/deny", model=DecidedDocument)
+def deny(request: Request, served: Served, ref: Ref, body: GoOn | None = None) -> Response:
     """Deny the tool call that the session waits for. The agent gets `why` as the reason."""
     return _decided(request, served, ref, body, allow=False)
 
 
-def _decided(request: Request, served: Service, ref: str, body: Why | None, *, allow: bool) -> Response:
+def _decided(request: Request, served: Service, ref: str, body: GoOn | None, *, allow: bool) -> Response:
+    body = body or GoOn()
+
     def do(rl: Relight) -> ActionResult:
-        made = rl.runs.approve(ref) if allow else rl.runs.deny(ref, reason=body.why if body is not None else None)
-        return checkpoint_done(served, made, None)
+        made = rl.runs.approve(ref) if allow else rl.runs.deny(ref, reason=body.why)
+        return _gone_on(served, rl, checkpoint_done(served, made, None), resume=body.resume)
 
-    return served.actions.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
+    verb = "approve" if allow else "deny"
+    return served.actions.answer(request, verb, ref, do, asked=body.model_dump(), why=body.why)
 
 
-@post(router, "/api/sessions/{ref}/settle", model=CheckpointDocument)
+def _gone_on(served: Service, rl: Relight, done: ActionResult, *, resume: bool) -> ActionResult:
+    """The result of an answer, with the start that was asked for. The answer is committed already: a start that is
+    refused is told in `not_started`, and does not fail the request."""
+    document = {**done.document, "started": None, "not_started": None}
+    if not resume or done.session is None:
+        return msgspec.structs.replace(done, document=document)
+    info = served.rl.sessions.get(done.session)
+    how = continuation_of(info)
+    if how != "start":
+        document["not_started"] = continuation_text(how, info)
+        return msgspec.structs.replace(done, document=document)
+    try:
+        # Unpinned: the answer itself was the change that the plan hash guards against.
+        document["started"] = started_document(served.starter.resume(rl.plain, info.id))
+    except RelightError as error:
+        document["not_started"] = detail_of(error)
+    return msgspec.structs.replace(done, document=document, undo=f"relight stop {info.title}")
+
+
+@post(router, "/api/sessions/{ref}/settle", model=DecidedDocument)
 def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Response:
     """Settle a call in doubt (it is not known whether it took effect)."""
 
     def do(rl: Relight) -> ActionResult:
-        return checkpoint_done(served, rl.runs.settle(ref, body.call, result=body.result, retry=body.retry), None)
+        made = rl.runs.settle(ref, body.call, result=body.result, retry=body.retry)
+        return _gone_on(served, rl, checkpoint_done(served, made, None), resume=body.resume)
 
     return served.actions.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
 

@@ -40,7 +40,7 @@
   function ready() {
     const form = $("form[data-action]", dialog), confirm = $("[data-confirm]", dialog);
     if (!form || !confirm || confirm.disabled) return;
-    const label = confirm.textContent;
+    const label = confirm.textContent, command = $(".cmd code", form).textContent;
     const check = () => {
       const scope = $("input[name=scope]:checked", form)?.value;
       for (const one of $$("[data-when]", form)) one.hidden = !scope || !one.dataset.when.split(" ").includes(scope);
@@ -52,17 +52,28 @@
       const fields = asked(form, "textarea[required], input[type=text][required]");
       confirm.disabled = Boolean([...groups.values()].includes(false) || (boxes.length && !boxes.some((one) => one.checked))
         || (typed && typed.value !== form.dataset.typed) || fields.some((one) => !one.value.trim()));
+      if (form.dataset.plain) { // the box that starts it afterwards is named on the button, and in the command
+        const goes = $("input[name=resume]", form).checked;
+        confirm.textContent = goes ? label : form.dataset.plain;
+        written(form, goes ? command : command.replace(/ && relight resume .*$/, ""));
+      }
       if (scope && form.dataset.path.endsWith("/rewind")) { // the button and the command say what was chosen
-        const choice = asked(form, "input[name=choice]:checked")[0]?.value;
+        const { choice, take = [] } = sent(form);
         confirm.textContent = `${label} ${scope}`;
-        const code = $(".cmd code", form), button = $(".cmd [data-copy]", form);
-        code.textContent = `${code.textContent.replace(/ --\S+( --(theirs|ours))?$/, "")} --${scope}${choice ? ` --${choice}` : ""}`;
-        if (button) button.dataset.copy = code.textContent;
+        const files = scope === "conversation" ? "" : `${choice ? ` --${choice}` : ""}${take.map((path) => ` --take ${quoted(path)}`).join("")}`;
+        written(form, `${command.replace(/ --\S+$/, "")} --${scope}${files}`);
       }
     };
     form.addEventListener("input", check);
     form.addEventListener("change", check);
     check();
+  }
+
+  const quoted = (text) => /^[\w@%+=:,.\/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
+  function written(form, command) {
+    const code = $(".cmd code", form), button = $(".cmd [data-copy]", form);
+    code.textContent = command;
+    if (button) button.dataset.copy = command;
   }
 
   // What is asked for by what was chosen so far; the rest is hidden, and neither needed nor sent.
@@ -123,7 +134,7 @@
   function done(form, document_) {
     const goes = form.dataset.goes, undo = form.dataset.undo;
     const id = document_.session?.id ?? document_.id ?? document_.session;
-    const text = "refused" in document_ ? outcomes(form, document_) : form.dataset.path.endsWith("/resume") ? begun(form, document_) : form.dataset.done;
+    const text = "refused" in document_ ? outcomes(form, document_) : form.dataset.path.endsWith("/resume") ? begun(form, document_) : went(form, document_);
     leaving = true;
     dialog.close();
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
@@ -142,6 +153,12 @@
     if (session.status !== "queued") return `${name} is ${session.status}${why}`;
     const until = session.wake_at ? ` until ${new Date(session.wake_at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })}` : "";
     return `${name} does not run yet: it is queued${until}${why}`;
+  }
+
+  // An answer, and whether the session goes on: started, or why not.
+  function went(form, { started, not_started: why }) {
+    if (why) return `${form.dataset.done}; not started: ${why}`;
+    return started ? `${form.dataset.done}; ${begun({ dataset: { done: "it runs" } }, started)}` : form.dataset.done;
   }
 
   // Of several each has its own outcome; what was not done is told by name.
@@ -195,10 +212,10 @@
       if (!field?.value.trim()) return;
       form.dataset.key ||= `answer-${Date.now()}-${Math.random()}`; // until an answer came: the same again is done once
       let got;
-      try { got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value }, null, form.dataset.key); }
+      try { got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value, resume: "resume" in form.dataset }, null, form.dataset.key); }
       catch { toast("no answer: it is not known whether it was sent; press again, it is not sent twice", { bad: true }); return; }
       if (got.status < 500) form.dataset.key = "";
-      toast(got.ok ? "✓ answered" : `${got.document.detail ?? got.status}`, { bad: !got.ok });
+      toast(got.ok ? `✓ ${went({ dataset: { done: "answered" } }, got.document)}` : `${got.document.detail ?? got.status}`, { bad: !got.ok });
       if (got.ok) { form.remove(); relight.paint?.(); }
     }
   });

@@ -158,13 +158,19 @@ AttentionPage = document(
     counts=dict[str, int],
     items=list[SessionInfo],
 )
+_GONE_ON: Final[dict[str, Any]] = {
+    "started": (StartedDocument | None, "the start, if `resume` asked for one and it was possible"),
+    "not_started": (str | None, "why it was not started, or who continues it instead"),
+}
 SentDocument = document(
     "SentDocument",
     "`checkpoint` holds the message; null if it was typed to a running agent.",
     session=str,
     delivered=bool,
     checkpoint=Checkpoint | None,
+    **_GONE_ON,
 )
+DecidedDocument = document("DecidedDocument", None, CheckpointDocument, **_GONE_ON)
 _AT: Final = frozenset({"at_us"})
 UpkeepDocument = document(
     "UpkeepDocument",

@@ -38,6 +38,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = False
     hint: str = ""
     value: str = ""
+    on: bool = False
+    """a checkbox that is checked at first"""
     unless: str = ""
     """name of a checkbox; while it is checked this field is neither shown nor sent"""
     when: tuple[str, ...] = ()
@@ -49,6 +51,8 @@ class Dialog(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     confirm: str
+    plain: str = ""
+    """label of the button while the box `resume` is not checked"""
     happens: str
     kept: str
     back: str

@@ -6,7 +6,6 @@ session has changed meanwhile. Without scripts it is a page that shows the comma
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
@@ -14,13 +13,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from relight.errors import NotFound, RelightError
+from relight.history.documents import path_text
 from relight.journal.files.undo_log import next_undo
 from relight.journal.retention import days_text
+from relight.server.pages import dialogs_answering as answering
 from relight.server.pages.checkpoint import effects_line
 from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Option, again_fields, call_rows, open_calls
 from relight.text import format as words
 from relight.text.facts import plan_facts
-from relight.text.safe import shortened
 from relight.values.info import ResumePlan, SessionInfo
 from relight.values.status import LIVE
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 _MAX_BOXES: Final = 500
-_MAX_PATHS: Final = 20
 _WAIVED: Final = ("workspace_missing", "secrets_missing")
 """reasons against a resume that an option of the dialog removes"""
 _RAISED: Final = {
@@ -141,11 +140,10 @@ def _rewind(context: DialogContext) -> Dialog:
         return _choose_checkpoint(context)
     gone = max(0, info.head - context.seq)
     lines = [("conversation", f"{words.count(gone, 'step')} leave the model's view (kept)" if gone else "as it is", "")]
-    conflicts: list[str] = []
+    conflicts: list[tuple[str, str]] = []
     if info.workspace:
         text, role, conflicts = _restore_summary(context)
         lines.append(("files", text, role))
-        lines += [("changed outside the session", _listed(conflicts), "warn")] if conflicts else []
     lines.append(("not undone", *effects_line(context.rl, info, context.seq)))
     calls = open_calls(context.rl, f"{info.id}@{context.seq}", "rewind")
     lines += call_rows(calls)
@@ -171,7 +169,7 @@ def _rewind(context: DialogContext) -> Dialog:
         path=f"{context.api}/rewind",
         # A running session commits steps while the dialog is open: its plan hash would be outdated at once.
         plan="" if runs else context.plan,
-        body={"stop": True} if runs else {},
+        body={**({"stop": True} if runs else {}), **({"choice": "theirs"} if conflicts else {})},
         evidence=list(info.evidence) if runs else [],
         fields=[
             Field(kind="radio", name="scope", label="What to rewind?", options=options, required=True),
@@ -201,8 +199,9 @@ def _choose_checkpoint(context: DialogContext) -> Dialog:
     )
 
 
-def _restore_summary(context: DialogContext) -> tuple[str, str, list[str]]:
-    """What a restore would do to the files, its role, and the files that were changed outside the session."""
+def _restore_summary(context: DialogContext) -> tuple[str, str, list[tuple[str, str]]]:
+    """What a restore would do to the files, its role, and the files that were changed outside the session: (path on
+    disk, path as displayed)."""
     try:
         report = context.rl.files.restore(f"{context.info.id}@{context.seq}", dry_run=True)
     except RelightError as error:
@@ -211,22 +210,23 @@ def _restore_summary(context: DialogContext) -> tuple[str, str, list[str]]:
     writes = sum(len(one.writes) for one in decisions.values())
     deletes = sum(len(one.deletes) for one in decisions.values())
     text = f"{writes} written, {deletes} deleted; a safety snapshot comes first"
-    found = [
-        ("" if len(decisions) == 1 else f"{root}:") + one.path.decode("utf-8", "backslashreplace")
-        for root, decision in decisions.items()
-        for one in decision.conflicts
-    ]
+    found = []
+    for root, decision in decisions.items():
+        before = "" if len(decisions) == 1 else f"{root}:"
+        for one in decision.conflicts:
+            path = os.path.join(context.info.workspace[root], path_text(one.path))
+            found.append((path, before + one.path.decode("utf-8", "backslashreplace")))
     return text, "warn" if found else "", found
 
 
-def _listed(paths: list[str]) -> str:
-    more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
-    return ", ".join(paths[:_MAX_PATHS]) + more
-
-
-def _conflict_field(paths: list[str]) -> Field:
-    """The choice about files that were changed outside the session; required, there is no safe default."""
-    which = f"{words.count(len(paths), 'file')} changed outside the session"
+def _conflict_field(found: list[tuple[str, str]]) -> Field:
+    """A box for each file that was changed outside the session: ticked, it goes back to the checkpoint. With more
+    files than a dialog can list, one choice for all of them, without a default."""
+    which = f"{words.count(len(found), 'file')} changed outside the session"
+    if len(found) <= _MAX_BOXES:
+        options = [Option(value=path, label=shown, note="changed after the last step") for path, shown in found]
+        label = f"{which}: a ticked file goes back to the checkpoint, the others stay as they are on disk"
+        return Field(kind="boxes", name="take", label=label, when=("files", "both"), options=options)
     return Field(
         kind="radio",
         name="choice",
@@ -293,55 +293,6 @@ def _undo(context: DialogContext) -> Dialog:
         plan=context.rl.runs.plan_hash(context.info.id),
         why_not="" if operation is not None else "there is no rewind or restore to undo",
         done=f"undone in {context.name}",
-    )
-
-
-def _decide(allow: bool) -> Callable[[DialogContext], Dialog]:
-    verb = "approve" if allow else "deny"
-
-    def make(context: DialogContext) -> Dialog:
-        return Dialog(
-            title=f"{'Approve' if allow else 'Refuse'} in {context.name}",
-            confirm="Approve" if allow else "Refuse",
-            happens="Allow the call below, once." if allow else "Refuse the call below; the agent is informed.",
-            kept="The decision is recorded in the journal, with who made it.",
-            back="It cannot be undone once the call ran." if allow else "The agent may ask again.",
-            command=shlex.join(["relight", verb, words.ref(context.info)]),
-            path=f"/api/sessions/{context.info.id}/{verb}",
-            plan=context.rl.runs.plan_hash(context.info.id),
-            exact=context.info.question or "",
-            why_not="" if context.info.status == "waiting" else "it is no longer waiting for a decision",
-            done=f"{'approved' if allow else 'refused'} in {context.name}",
-        )
-
-    return make
-
-
-def _answer(context: DialogContext, *, waiting: bool) -> Field:
-    """The input for the answer: text, or one of the question's choices."""
-    asking = context.info.asking if waiting else None
-    if asking is None or not asking.choices:
-        return Field(kind="text", name="text", label="Answer" if waiting else "Text", required=True)
-    options = [Option(value=one, label=one) for one in asking.choices]
-    return Field(kind="radio", name="text", label="Answer", options=options, required=True)
-
-
-def _send(context: DialogContext) -> Dialog:
-    waiting = context.info.status == "waiting"
-    return Dialog(
-        title=f"{'Answer' if waiting else 'Send to'} {context.name}",
-        confirm="Answer" if waiting else "Send",
-        happens="Send this answer to the agent."
-        if waiting
-        else "Send this as the next prompt, or type it to a running agent.",
-        kept="Question and answer are both recorded in the journal.",
-        back="A later rewind can remove it from the model's view.",
-        command=f"relight send {shlex.quote(words.ref(context.info))} TEXT",
-        path=f"/api/sessions/{context.info.id}/send",
-        exact=context.info.question or "" if waiting else "",
-        fields=[_answer(context, waiting=waiting)],
-        why_not="it is archived" if context.info.status == "archived" else words.send_refusal(context.info),
-        done=f"{'answered' if waiting else 'sent to'} {context.name}",
     )
 
 
@@ -461,61 +412,22 @@ def _label(context: DialogContext) -> Dialog:
     )
 
 
-def _settle(context: DialogContext) -> Dialog:
-    """The dialog for one call in doubt; the first one if the address names none."""
-    wanted = context.given.get("call", "")
-    doubts = [one for one in context.rl.history.load(context.info.id).calls if one.in_doubt]
-    call = next((one for one in doubts if one.id == wanted or not wanted), None)
-    if call is None:
-        return Dialog(
-            title=f"Settle a call of {context.name}",
-            confirm="Settle",
-            happens="Enter the result of a call that is in doubt.",
-            kept="Nothing is changed yet.",
-            back="See the tool calls of the session.",
-            command=shlex.join(["relight", "can-resume", words.ref(context.info)]),
-            path=f"/api/sessions/{context.info.id}/settle",
-            why_not="this call is no longer in doubt" if wanted else "no call is in doubt any more",
-        )
-    more = f" {len(doubts) - 1} more are in doubt." if len(doubts) > 1 else ""
-    return Dialog(
-        title=f"Settle {call.name} of {context.name}",
-        confirm="Settle",
-        happens=f"{call.name} began at @{call.intent_seq} and is not known to have ended. Enter its result, or let it"
-        f" run again when the session continues.{more}",
-        kept="Your text is recorded as its result, marked as written by a person.",
-        back="To undo it, rewind to before the call; its effects outside stay.",
-        command=shlex.join(["relight", "settle", words.ref(context.info), call.id]),
-        path=f"/api/sessions/{context.info.id}/settle",
-        plan=context.rl.runs.plan_hash(context.info.id),
-        body={"call": call.id},
-        fields=[
-            Field(kind="box", name="retry", label="it had no effect: run it again"),
-            Field(
-                kind="text", name="result", label="Its result, as the model will read it", required=True, unless="retry"
-            ),
-        ],
-        exact=shortened(json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str), 4000),
-        done=f"settled in {context.name}",
-    )
-
-
 _VERBS: Final[dict[str, Callable[[DialogContext], Dialog]]] = {
     "resume": _resume,
     "fork": _fork,
     "rewind": _rewind,
     "restore": _restore,
     "undo": _undo,
-    "approve": _decide(True),
-    "deny": _decide(False),
-    "send": _send,
+    "approve": answering.approve,
+    "deny": answering.deny,
+    "send": answering.send,
     "stop": _stop,
     "clear": _clear,
     "archive": _archive,
     "remove": _remove,
     "export": _export,
     "label": _label,
-    "settle": _settle,
+    "settle": answering.settle,
 }
 VERBS: Final = tuple(_VERBS)
 

@@ -28,6 +28,7 @@ HERE: Final = Path(__file__).resolve().parent.parent
 ASSETS: Final = HERE / "assets"
 VENDOR_JS: Final = ("vendor/htmx.js", "vendor/uplot.js", "vendor/diff2html.js")
 VENDOR_CSS: Final = ("vendor/uplot.css", "vendor/diff2html.css")
+SHEETS: Final = ("relight.css", "acts.css")
 SCRIPTS: Final = ("relight.js", "dialogs.js", "live.js")
 CACHE_FOREVER: Final = "private, max-age=31536000, immutable"
 _MARK_WORDS: Final = {"✓": "ok", "✗": "failed", "!": "in doubt", "…": "open", "?": "waits"}
@@ -119,6 +120,7 @@ def render(template: str, **values: Any) -> str:
         .render(
             vendor_js=[name for name in VENDOR_JS if name in present],
             vendor_css=[name for name in VENDOR_CSS if name in present],
+            sheets=SHEETS,
             scripts=SCRIPTS,
             **values,
         )

@@ -9,6 +9,7 @@ import msgspec
 
 from relight.journal.effects.answers import answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval
+from relight.journal.going_on import after_answer
 from relight.ports.store import Query
 from relight.server.pages.inert import preview
 from relight.server.pages.sessions import Line, line_of
@@ -63,6 +64,8 @@ class Header(Line, frozen=True, kw_only=True):
     runtime: str
     wakes_at: datetime | None
     live: bool
+    starts: bool
+    """an answer can start it again"""
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +133,7 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         runtime=" ".join(filter(None, (info.runtime, info.handle))),
         wakes_at=info.wake_at if info.status == "queued" else None,
         live=info.status in LIVE,
+        starts=after_answer(info) == "start",
     )
 
 

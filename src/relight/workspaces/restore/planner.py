@@ -49,12 +49,13 @@ class Planner:
         choice: Choice,
         exact: bool,
         paths: tuple[bytes, ...],
+        take: frozenset[bytes] = frozenset(),
     ) -> RestorePlan:
         tree = self._manifests.record(target).tree
         safety = self._safety(tree)
         known = self._manifests.record(last or target).tree
         held = {tree, *(self._manifests.record(one).tree for one in history)}
-        decision = self._decider(tree, safety, known, held)(choice, exact, paths, True)
+        decision = self._decider(tree, safety, known, held)(choice, exact, paths, True, take)
         self._refuse_names_that_are_one(decision, self._manifests.record(safety.id).tree)
         return RestorePlan(
             target=target,
@@ -111,7 +112,7 @@ class Planner:
             safety=safety,
             choice=choice,
             paths=record.actions,
-            decision=decide(choice, False, record.actions, False) if record.actions else Decision(),
+            decision=decide(choice, False, record.actions, False, frozenset()) if record.actions else Decision(),
             undoes=record.id,
         )
 
@@ -145,13 +146,15 @@ class Planner:
 
     def _decider(
         self, tree: bytes, safety: Snapshot, known: bytes, held: set[bytes]
-    ) -> Callable[[Choice, bool, tuple[bytes, ...], bool], Decision]:
+    ) -> Callable[[Choice, bool, tuple[bytes, ...], bool, frozenset[bytes]], Decision]:
         wanted, found = self._manifests.differing(tree, self._manifests.record(safety.id).tree)
         last = self._last(known, found)
         own = self._held(held, [path for path in found if path not in wanted])
         stores = self._stores(wanted, found, self._manifests.record(safety.id).tree)
 
-        def decide(choice: Choice, exact: bool, paths: tuple[bytes, ...], below: bool) -> Decision:
+        def decide(
+            choice: Choice, exact: bool, paths: tuple[bytes, ...], below: bool, take: frozenset[bytes]
+        ) -> Decision:
             return journal.decide(
                 target=wanted,
                 current=found,
@@ -162,6 +165,7 @@ class Planner:
                 exact=exact,
                 paths=paths,
                 below=below,
+                take=take,
             )
 
         return decide
