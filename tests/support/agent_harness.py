@@ -26,6 +26,8 @@ from tests.support.processes import environment, executable, living
 from tests.support.shell import SOURCE, command, eventually
 
 KINDS = ("claude", "codex")
+OTHERS = ("pi",)
+"""agents without hooks of ours; they share a shorter list of tests"""
 SECONDS = 60.0
 TASK = "do the work"
 UNKNOWN = "outcome unknown"
@@ -40,9 +42,12 @@ class AgentHarness:
         self.home, self.work, self.store = base / "home", base / "work", base / "store" / "r.db"
         for directory in (self.home, self.work, base / "bin"):
             directory.mkdir(parents=True)
-        self.binary = real.claude_binary() if kind == "claude" else real.codex_binary()
+        script_of = {"pi": real.pi_script}
+        self.binary = (
+            real.claude_binary() if kind == "claude" else real.codex_binary() if kind == "codex" else real.node()
+        )
         self.program = base / "bin" / kind
-        self.program.symlink_to(self.binary)
+        self.program.symlink_to(script_of[kind]() if kind in script_of else self.binary)
         self.variables = variables
         self.daemon = False
         """may a Codex on a screen start its daemon?"""
@@ -64,9 +69,12 @@ class AgentHarness:
     def environment(self, home: Path | None = None, cwd: Path | None = None) -> dict[str, str]:
         """Of a shell in this home; the agent is configured in it."""
         home, cwd, url = home or self.home, cwd or self.work, self.model.url
-        agent: real.Claude | real.Codex
+        agent: real.Claude | real.Codex | real.Pi
         if self.kind == "claude":
             agent = real.Claude(home=home, cwd=cwd, url=url, extra=self.variables)
+        elif self.kind == "pi":
+            agent = real.Pi(home=home, cwd=cwd, url=url, extra=self.variables)
+            agent.configure()
         else:
             agent = real.Codex(home=home, cwd=cwd, url=url, extra=self.variables, daemon=self.daemon)
             agent.configure()
@@ -131,6 +139,8 @@ class AgentHarness:
         if self.kind == "claude":
             flags = ["--dangerously-skip-permissions", "--output-format", "stream-json", "--verbose"]
             return ["claude", "-p", prompt, *flags]
+        if self.kind == "pi":
+            return ["pi", "-p", "--mode", "json", prompt]
         return ["codex", "exec", "--json", "--skip-git-repo-check", prompt]
 
     def words(self, *words: str, prompt: str = TASK) -> list[str]:

@@ -8,6 +8,7 @@ else of the caller's environment reaches it. `isolated` puts a command into a ne
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import platform
 import re
@@ -21,9 +22,13 @@ from typing import Final
 
 CLAUDE_VERSION: Final = "2.1.325"
 CODEX_VERSION: Final = "0.166.0"
+PI_VERSION: Final = "0.73.1"
 INSTALL_SECONDS: Final = 900
 CLAUDE_KEY: Final = "sk-ant-fake-key-of-the-relight-tests-0000"
 CODEX_KEY_NAME: Final = "FAKE_KEY"
+PI_KEY_NAME: Final = "FAKE_PI_KEY"
+PI_PRICES: Final = {"input": 1.0, "output": 2.0, "cacheRead": 0.1, "cacheWrite": 1.25}
+"""dollars for a million tokens"""
 _CACHE: Final = Path(os.environ.get("RELIGHT_AGENT_CACHE") or Path.home() / ".cache" / "relight-agents")
 """of whoever runs the tests: read before these get a home of their own"""
 _PLATFORM: Final = f"linux-{'arm64' if platform.machine() in {'aarch64', 'arm64'} else 'x64'}"
@@ -67,24 +72,27 @@ def cache() -> Path:
     return _CACHE
 
 
-def installed() -> Path:
-    """The npm prefix with both agents, installing it if need be. One process installs, the others wait."""
+def installed(*packages: str) -> Path:
+    """The npm prefix with Claude Code and Codex, or with these packages, installing it if need be. One process
+    installs, the others wait."""
     prefix = cache() / f"claude-{CLAUDE_VERSION}-codex-{CODEX_VERSION}"
+    if packages:
+        prefix = cache() / re.sub(r"[^a-z0-9.]+", "-", "-".join(packages)).strip("-")
     if prefix.is_dir():
         return prefix
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "install.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not prefix.is_dir():
-            _install(prefix)
+            both = [f"@anthropic-ai/claude-code@{CLAUDE_VERSION}", f"@openai/codex@{CODEX_VERSION}"]
+            _install(prefix, list(packages) or both)
     return prefix
 
 
-def _install(prefix: Path) -> None:
+def _install(prefix: Path, packages: list[str]) -> None:
     if shutil.which("npm") is None:
         raise RuntimeError("npm is missing: it installs the agents (apt install npm)")
     partial = Path(tempfile.mkdtemp(dir=cache(), prefix="installing-"))
-    packages = [f"@anthropic-ai/claude-code@{CLAUDE_VERSION}", f"@openai/codex@{CODEX_VERSION}"]
     quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
     try:
         subprocess.run(
@@ -115,6 +123,19 @@ def claude_binary() -> Path:
 def codex_binary() -> Path:
     """The native Codex."""
     return _binary(f"@openai/codex-{_PLATFORM}/vendor/*/bin/codex")
+
+
+def pi_script() -> Path:
+    """pi, which Node runs."""
+    return installed(f"@mariozechner/pi-coding-agent@{PI_VERSION}") / "node_modules/.bin/pi"
+
+
+def node() -> Path:
+    """The program that runs agents written in JavaScript."""
+    found = shutil.which("node")
+    if found is None:
+        raise RuntimeError("node is missing: it runs pi and Gemini CLI (apt install nodejs)")
+    return Path(found).resolve()
 
 
 def _binary(pattern: str) -> Path:
@@ -213,6 +234,30 @@ class Codex:
     def rollouts(self) -> list[Path]:
         """Every rollout in this home, oldest first."""
         return sorted((self.home / ".codex" / "sessions").rglob("rollout-*.jsonl"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pi:
+    """pi in a home of its own."""
+
+    home: Path
+    cwd: Path
+    url: str
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        given = {"HOME": str(self.home), "TZ": "UTC", "PI_OFFLINE": "1", PI_KEY_NAME: "fake-key-of-pi"}
+        return {**_passed(), **given, **self.extra}
+
+    def configure(self) -> None:
+        """Write its models and settings; again for another URL."""
+        model = {"id": "fake-model", "contextWindow": 200_000, "maxTokens": 8000, "cost": PI_PRICES}
+        provider = {"baseUrl": f"{self.url}/v1", "api": "openai-completions", "apiKey": PI_KEY_NAME, "models": [model]}
+        settings = {"defaultProvider": "fake", "defaultModel": "fake-model", "retry": {"enabled": False}}
+        directory = self.home / ".pi" / "agent"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "models.json").write_text(json.dumps({"providers": {"fake": provider}}))
+        (directory / "settings.json").write_text(json.dumps(settings))
 
 
 def spawn(agent: Claude | Codex, command: list[str], output: Path) -> subprocess.Popen[bytes]:

@@ -125,3 +125,50 @@ def codex_conversation() -> list[Line]:
         said(9, "assistant", "all done"),
         rollout_line(10, "event_msg", {"type": "task_complete", "turn_id": "t"}),
     ]
+
+
+def pi_conversation() -> list[dict[str, Any]]:
+    """Lines of pi after its header: settings, a prompt, a reply with two calls, their results, a last word."""
+    at, model = "2026-11-16T12:30:37.000Z", {"api": "openai-completions", "provider": "fake", "model": "fake-model"}
+    calls = [
+        {"type": "toolCall", "id": f"call_{name}", "name": "bash", "arguments": {"command": f"echo {name}"}}
+        for name in ("one", "two")
+    ]
+    usage = {"input": 100, "output": 10, "cacheRead": 5, "cacheWrite": 1, "totalTokens": 116, "cost": {"total": 0.25}}
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": "do it é"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "two things"}, *calls],
+            **model,
+            "usage": usage,
+            "stopReason": "toolUse",
+        },
+        *(
+            {
+                "role": "toolResult",
+                "toolCallId": f"call_{name}",
+                "toolName": "bash",
+                "content": [{"type": "text", "text": f"{name}\n"}],
+                "isError": name == "two",
+            }
+            for name in ("one", "two")
+        ),
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "all done"}],
+            **model,
+            "usage": usage,
+            "stopReason": "stop",
+        },
+    ]
+    lines: list[dict[str, Any]] = [
+        {"type": "model_change", "provider": "fake", "modelId": "fake-model"},
+        *({"type": "message", "message": one} for one in said),
+    ]
+    names = [f"{number:08x}" for number in range(len(lines))]
+    parents = [None, *names[:-1]]
+    return [
+        {**line, "id": name, "parentId": parent, "timestamp": at}
+        for line, name, parent in zip(lines, names, parents, strict=True)
+    ]

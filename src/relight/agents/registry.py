@@ -25,6 +25,13 @@ BUILT_IN: Final[dict[str, Registration]] = {
         programs=("codex",),
         headless=("codex", "exec"),
     ),
+    "pi": Registration(
+        adapter="relight.agents.pi.adapter:Pi",
+        format="relight.agents.pi.format:PI",
+        failures="relight.agents.pi.failures",
+        programs=("pi",),
+        headless=("pi", "-p"),
+    ),
 }
 COMMAND: Final = "relight.agents.command:Command"
 """the adapter of every other program"""

@@ -1,4 +1,4 @@
-"""The kit over all three adapters, and the kit itself: an adapter that breaks a promise is caught."""
+"""The kit over all adapters, and the kit itself: an adapter that breaks a promise is caught."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from relight.agents.claude_code.adapter import ClaudeCode
 from relight.agents.codex.adapter import Codex
 from relight.agents.command import Command
+from relight.agents.pi.adapter import Pi
 from relight.ports.agent import AgentAdapter, Line, Transcript
 from relight.testing.agent_kit import AgentChecks
-from tests.support.transcripts import claude_conversation, codex_conversation
+from tests.support.transcripts import claude_conversation, codex_conversation, pi_conversation
 
 
 class ClaudeChecks(AgentChecks):
@@ -32,6 +33,14 @@ class CodexChecks(AgentChecks):
         return codex_conversation()
 
 
+class PiChecks(AgentChecks):
+    adapter: ClassVar[AgentAdapter] = Pi()
+    command = ("pi", "-p", "--mode", "json", "do it")
+
+    def conversation(self) -> Sequence[Line]:
+        return pi_conversation()
+
+
 class CommandChecks(AgentChecks):
     adapter: ClassVar[AgentAdapter] = Command()
     command = ("python", "agent.py", "--all")
@@ -40,7 +49,7 @@ class CommandChecks(AgentChecks):
         return []
 
 
-KITS: tuple[type[AgentChecks], ...] = (ClaudeChecks, CodexChecks, CommandChecks)
+KITS: tuple[type[AgentChecks], ...] = (ClaudeChecks, CodexChecks, PiChecks, CommandChecks)
 CHECKS = sorted(name for name in dir(AgentChecks) if name.startswith("check_"))
 
 

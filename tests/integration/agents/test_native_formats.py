@@ -8,14 +8,16 @@ import pytest
 
 from relight.agents.claude_code.format import CLAUDE_CODE
 from relight.agents.codex.format import CODEX
+from relight.agents.pi.format import PI
 from relight.journal.formats.format import Format
 from relight.journal.formats.registry import by_name, detect, formats
 from relight.values.view import Call, Result, Text
-from tests.support.transcripts import claude_conversation, codex_conversation, rollout_line, said
+from tests.support.transcripts import claude_conversation, codex_conversation, pi_conversation, rollout_line, said
 
 NATIVE: tuple[tuple[Format, list[dict[str, Any]]], ...] = (
     (CLAUDE_CODE, claude_conversation()),
     (CODEX, codex_conversation()),
+    (PI, pi_conversation()),
 )
 ODD: list[dict[str, Any]] = [
     {},
@@ -32,7 +34,7 @@ def test_every_line_is_recognised_by_its_own_format_alone(format: Format, lines:
         assert [one.name for one in formats() if one.recognises(line)] == [format.name]
     assert detect(lines) is format
     assert by_name(format.name) is format
-    assert [one.name for one in formats() if one.native] == ["claude_code", "codex"]
+    assert [one.name for one in formats() if one.native] == [one.name for one, _ in NATIVE]
 
 
 @pytest.mark.parametrize(("format", "lines"), NATIVE)

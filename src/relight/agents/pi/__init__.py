@@ -1,0 +1,1 @@
+"""Adapter of pi, the coding agent of `@mariozechner/pi-coding-agent`."""

@@ -1,0 +1,121 @@
+"""Agents besides Claude Code and Codex, real and offline: killed, resumed, forked, rewound, adopted, out of quota."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agent_harness import OTHERS, SECONDS, TASK, UNKNOWN, append, harness, lines
+from tests.support.fake_model import texts
+from tests.support.shell import eventually
+
+pytestmark = [pytest.mark.agents, pytest.mark.crash]
+STUCK = append("two", "exec sleep 60")
+DONE = {"text": "all done"}
+MORE = {"text": "more done"}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_run_goes_to_its_end_with_its_tokens_and_cost(kind: str, tmp_path: Path) -> None:
+    used = {"usage": {"input_tokens": 1000, "output_tokens": 100, "cached": 500}}
+    with harness(kind, tmp_path, [{**append("one"), **used}, {**append("two"), **used}, {**DONE, **used}]) as s:
+        s.run()
+        info = s.info()
+        assert (info.agent, info.status, info.attempt, info.said, info.turns) == (kind, "completed", 1, "all done", 3)
+        assert lines(s.work) == ["one", "two"]
+        s.remembers(TASK, "writes one", "writes two")
+        usage = info.usage
+        assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (3000, 300, 1500)
+        if kind == "pi":
+            assert usage.cost == pytest.approx((3000 * 1.0 + 300 * 2.0 + 1500 * 0.1) / 1e6)
+        s.do("verify", "job")
+        assert not s.marked()
+
+
+@pytest.mark.parametrize("victim", ["agent", "both"])
+@pytest.mark.parametrize("kind", OTHERS)
+def test_killed_inside_a_tool_the_model_is_told_what_is_unknown_and_what_changed(
+    kind: str, victim: str, tmp_path: Path
+) -> None:
+    with harness(kind, tmp_path, [append("one"), STUCK, DONE]) as s:
+        child = s.begin()
+        eventually(lambda: lines(s.work) == ["one", "two"], seconds=SECONDS, what="the tool running")
+        agent = s.the_agent()
+        s.strike(victim, child)
+        if victim == "agent":
+            s.ends(child)
+        else:
+            s.do("resume", "job", "--yes")
+        assert agent not in s.agents()
+        assert (s.info().status, s.info().attempt) == ("completed", 2)
+        s.remembers(TASK, "writes one", "writes two")
+        reported = s.reported("echo two")
+        assert UNKNOWN in reported and "log.txt" in reported, reported
+        assert lines(s.work) == ["one", "two"]
+        assert not s.marked(), "an orphan was left"
+        s.do("verify", "job")
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_killed_before_the_first_reply_the_task_is_asked_again(kind: str, tmp_path: Path) -> None:
+    with harness(kind, tmp_path, [[{"hang": "before"}, append("one")], DONE]) as s:
+        child = s.begin()
+        s.model.wait_for(1, SECONDS)
+        s.strike("agent", child)
+        s.ends(child)
+        s.remembers(TASK, "writes one")
+        assert lines(s.work) == ["one"]
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_fork_a_rewind_and_a_blank_home_have_the_conversation_of_their_checkpoint(kind: str, tmp_path: Path) -> None:
+    with harness(kind, tmp_path, [append("one"), {**append("two"), "delay": 1.0}, DONE, MORE]) as s:
+        s.run()
+        there, blank = tmp_path / "there", tmp_path / "blank"
+        blank.mkdir()
+        seq = s.after_turn(1)
+        s.do("fork", f"job@{seq}", "--name", "try", "--workspace", str(there))
+        before = len(s.model.requests())
+        s.do("resume", "try", "another way", "--yes", home=blank)
+        first = s.model.requests()[before]
+        s.remembers(TASK, "writes one", "another way", request=first)
+        assert "writes two" not in "\n".join(texts(first.items))
+        assert (lines(there), s.info("try").status) == (["one", "two"], "completed")
+        s.do("rewind", f"job@{seq}", "--both")
+        assert lines(s.work) == ["one"]
+        before = len(s.model.requests())
+        s.do("resume", "job", "differently", "--yes")
+        s.remembers(TASK, "writes one", "differently", request=s.model.requests()[before])
+        assert "writes two" not in "\n".join(texts(s.model.requests()[before].items))
+        assert lines(s.work) == ["one", "two"]
+        s.do("verify", "job")
+
+
+def begin_alone(s: Any, prompt: str = TASK) -> None:
+    """The agent as its user starts it, without relight."""
+    environment = {name: value for name, value in s.environment().items() if not name.startswith("RELIGHT_")}
+    done = subprocess.run(
+        s.agent(prompt),
+        cwd=s.work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_session_that_was_begun_without_relight_is_adopted_and_goes_on(kind: str, tmp_path: Path) -> None:
+    with harness(kind, tmp_path, [append("one"), DONE, append("two"), MORE]) as s:
+        begin_alone(s)
+        s.do("adopt", "--name", "job", "--", *s.agent()[:-1])
+        s.do("resume", "job", "go on", "--yes")
+        s.remembers(TASK, "writes one", "all done", "go on", "writes two")
+        assert lines(s.work) == ["one", "two"]
+        assert s.info().status == "completed"
