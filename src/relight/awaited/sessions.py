@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +52,21 @@ class AsyncSessions:
         *,
         agent: str | None = None,
         provider: str | None = None,
-        status: Status | None = None,
+        status: Status | Collection[Status] | None = None,
         key: str | None = None,
         labels: Mapping[str, str] | None = None,
         search: str | None = None,
         spawned_by: str | None = None,
         since_us: int | None = None,
-        before: tuple[int, str] | None = None,
+        until_us: int | None = None,
+        sort: str = "-created",
+        before: tuple[int | float | str, str] | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[SessionInfo]:
-        """Sessions, newest first. `status` is the one shown: `working` with a dead owner counts as `terminated`.
-        `spawned_by`: the children of this session."""
+        """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; all but
+        the first order read every session that matches. `status`, one or several, is the one shown: `working` with a
+        dead owner counts as `terminated`. `spawned_by`: the children of this session. `since_us`, `until_us`: created
+        from then on, and before then. `before`: the place of the last one seen (`listing.place_of`)."""
         return each(
             lazily(
                 partial(
@@ -75,6 +79,8 @@ class AsyncSessions:
                     search=search,
                     spawned_by=spawned_by,
                     since_us=since_us,
+                    until_us=until_us,
+                    sort=sort,
                     before=before,
                     limit=limit,
                 )

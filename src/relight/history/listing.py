@@ -1,10 +1,16 @@
-"""Listing: sessions with their derived status, page by page, newest first."""
+"""Listing: sessions with their derived status, page by page, newest first, or in another order.
+
+Every store has an index by creation, so that a page costs what it shows. For any other order all heads are read, one
+page at a time, and only the best `limit` are kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from heapq import nlargest, nsmallest
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -26,6 +32,35 @@ _MAX_GAP_STEPS: Final = 200
 MAX_TREE: Final = 10_000
 """sessions of one tree"""
 Relation = Literal["child", "fork"]
+Place = tuple[int | float | str, str]
+"""position in an order: the value that is compared, and the session's id"""
+
+
+class _Sorted(NamedTuple):
+    record: Callable[[Record], int | float | str]
+    info: Callable[[SessionInfo], int | float | str]
+    """the same value of the session as users see it"""
+
+
+SORTS: Final[dict[str, _Sorted]] = {
+    "created": _Sorted(lambda one: one.identity.created_us, lambda info: microseconds(info.created_at)),
+    "updated": _Sorted(
+        lambda one: one.head.updated_us if one.head else one.identity.created_us,
+        lambda info: microseconds(info.updated_at),
+    ),
+    "name": _Sorted(
+        lambda one: (one.identity.name or one.identity.id).casefold(),
+        lambda info: (info.name or info.id).casefold(),
+    ),
+    "cost": _Sorted(lambda one: _cost(one.head.usage.cost if one.head else None), lambda info: _cost(info.cost)),
+    "steps": _Sorted(lambda one: one.head.seq if one.head else 0, lambda info: info.seq),
+}
+"""by what a list can be sorted, upwards; with a minus before the name, downwards"""
+NEWEST: Final = "-created"
+
+
+def _cost(cost: float | None) -> float:
+    return -1.0 if cost is None else float(cost)
 
 
 def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
@@ -38,6 +73,30 @@ def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
             return
         last = page[-1].identity
         query = msgspec.structs.replace(query, before=(last.created_us, last.id))
+
+
+def in_order(records: Iterable[Record], sort: str, *, before: Place | None, limit: int) -> list[Record]:
+    """The first `limit` sessions of an order, after a place in it; all are read, and so many kept."""
+    value = SORTS[sort.removeprefix("-")].record
+    descending = sort.startswith("-")
+
+    def key(record: Record) -> Any:
+        return value(record), record.identity.id
+
+    if before is not None:
+        last: Any = before
+        records = (one for one in records if (key(one) < last if descending else key(one) > last))
+    return (nlargest if descending else nsmallest)(limit, records, key=key)
+
+
+def place_of(info: SessionInfo, sort: str = NEWEST) -> Place:
+    """The place of a session in an order, for `before` of the next page."""
+    return SORTS[sort.removeprefix("-")].info(info), info.id
+
+
+def microseconds(time: datetime) -> int:
+    """A time in microseconds since 1970."""
+    return round(time.timestamp() * 1e6)
 
 
 def info_of(context: Context, found: Found | Record, *, tree: bool = False) -> SessionInfo:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from relight.errors import Unresolved
+import msgspec
+
+from relight.errors import Unresolved, UsageError
 from relight.history import listing
 from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
-from relight.ports.store import Query
+from relight.ports.store import Query, Record
 from relight.sessions import opening
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
-from relight.values.status import Status
+from relight.values.status import LIVE, STATUSES, Status
 from relight.values.tombstone import Tombstone
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ else:
     removing, retention, sharing = map(
         LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.sessions.shared")
     )
+
+
+_LAST: Final = 2**63 - 1
 
 
 class Sessions(Noun):
@@ -54,17 +59,24 @@ class Sessions(Noun):
         *,
         agent: str | None = None,
         provider: str | None = None,
-        status: Status | None = None,
+        status: Status | Collection[Status] | None = None,
         key: str | None = None,
         labels: Mapping[str, str] | None = None,
         search: str | None = None,
         spawned_by: str | None = None,
         since_us: int | None = None,
-        before: tuple[int, str] | None = None,
+        until_us: int | None = None,
+        sort: str = "-created",
+        before: tuple[int | float | str, str] | None = None,
         limit: int | None = None,
     ) -> Iterator[SessionInfo]:
-        """Sessions, newest first. `status` is the one shown: `working` with a dead owner counts as `terminated`.
-        `spawned_by`: the children of this session."""
+        """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; all but
+        the first order read every session that matches. `status`, one or several, is the one shown: `working` with a
+        dead owner counts as `terminated`. `spawned_by`: the children of this session. `since_us`, `until_us`: created
+        from then on, and before then. `before`: the place of the last one seen (`listing.place_of`)."""
+        if sort.removeprefix("-") not in listing.SORTS:
+            raise UsageError(f"no such order: {sort!a}", hints=[f"one of {', '.join(listing.SORTS)}, or -NAME"])
+        wanted = frozenset(STATUSES if status is None else [status] if isinstance(status, str) else status)
         query = Query(
             agent=agent,
             provider=provider,
@@ -73,18 +85,24 @@ class Sessions(Noun):
             text=search,
             spawned_by=self._found(spawned_by).identity.id if spawned_by is not None else None,
             created_since_us=since_us,
-            before=before,
-            statuses=_stored_statuses(status),
+            before=(until_us, "") if until_us is not None else None,
+            statuses=_stored_statuses(wanted) if status is not None else None,
         )
-        shown = 0
-        for record in listing.every_session(self._context.store, query):
-            info = listing.info_of(self._context, record)
-            if status is not None and info.status != status:
-                continue
-            if limit is not None and shown >= limit:
-                return
-            shown += 1
-            yield info
+        if sort == listing.NEWEST and before is not None:
+            query = msgspec.structs.replace(query, before=min((int(before[0]), before[1]), query.before or (_LAST, "")))
+        records: Iterator[Record] = (
+            one for one in listing.every_session(self._context.store, query) if self._shown(one, wanted)
+        )
+        if sort != listing.NEWEST:
+            records = iter(listing.in_order(records, sort, before=before, limit=_LAST if limit is None else limit))
+        for record in islice(records, limit):
+            yield listing.info_of(self._context, record)
+
+    def _shown(self, record: Record, wanted: Collection[Status]) -> bool:
+        """Whether a session has one of these statuses; that of a running one depends on its owner."""
+        if record.head is not None and record.head.status not in LIVE:
+            return record.head.status in wanted
+        return listing.info_of(self._context, record).status in wanted
 
     def search(
         self,
@@ -182,8 +200,6 @@ class Sessions(Noun):
         return retention.tombstones(self._context, after=after)
 
 
-def _stored_statuses(shown: Status | None) -> frozenset[Status] | None:
-    """The stored statuses that may be shown as this one: `working` with a dead owner is shown as `terminated`."""
-    if shown is None:
-        return None
-    return frozenset({shown, "working", "spawning"}) if shown == "terminated" else frozenset({shown})
+def _stored_statuses(shown: frozenset[Status]) -> frozenset[Status]:
+    """The stored statuses that may be shown as these: `working` with a dead owner is shown as `terminated`."""
+    return shown | LIVE if "terminated" in shown else shown

@@ -9,11 +9,13 @@ unknown" instead of being run twice.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from fastapi import Request
@@ -26,7 +28,7 @@ from relight.library.facade import Relight
 from relight.ports.clock import Clock
 from relight.server.http.guard import body_digest_of, principal_of
 from relight.server.http.logs import LOG
-from relight.server.http.refusals import KeyBusy, KeyReused, TooMany
+from relight.server.http.refusals import KeyBusy, KeyReused, Stale, TooMany
 from relight.server.settings import ServerSettings
 from relight.server.state import ServerState
 from relight.server.tokens import Principal
@@ -36,6 +38,8 @@ from relight.values.tombstone import Tombstone
 _MAX_KEY_LENGTH: Final = 200
 MAX_CONCURRENT_ACTIONS: Final = 24
 """fewer than the server has threads: a start or stop waits for a process, and reads must not wait for it"""
+_ETAG: Final = re.compile(r"(?:([0-9a-f]{16})\.)?[0-9a-f]{32}(?:-[a-z]+)?")
+"""an ETag of a response: version, digest, coding; a plan hash has 16 digits"""
 _FREE_TEXT: Final = frozenset({"prompt", "text", "result"})
 """request members of which the audit log has the length only; the journal has the text"""
 
@@ -57,6 +61,21 @@ class ActionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 Change = Callable[[Relight], ActionResult]
 """a verb; its argument is the library, pinned to the plan hash if the client sent one"""
+
+
+def version_of(rl: Relight, ref: str) -> str:
+    """What an ETag of a session or checkpoint has besides the digest of the response: the state that changes with
+    `If-Match` require. The digest alone would change with every second that passes."""
+    return rl.runs.plan_hash(ref)
+
+
+def _location(body: bytes) -> str | None:
+    """The path of what a request created, by its response: also of one that is replayed."""
+    document = msgspec.json.decode(body)
+    session = document.get("session", document)
+    if isinstance(session, dict) and "id" in session:
+        return f"/api/sessions/{session['id']}"
+    return f"/api/tokens/{quote(document['name'], safe='')}" if "token" in document else None
 
 
 def _refuse_busy() -> ActionResult:
@@ -97,6 +116,8 @@ class ActionRunner:
         )
         headers = {"Idempotent-Replayed": "true"} if done.replayed else {}
         body = done.document if isinstance(done.document, bytes) else encoded(done.document)
+        if done.status in (201, 202) and (made := _location(body)) is not None:
+            headers["Location"] = made
         return Response(body, status_code=done.status, media_type="application/json", headers=headers)
 
     def run(
@@ -169,11 +190,25 @@ class ActionRunner:
         given = plan_hash.strip().removeprefix("W/").strip('"') if plan_hash is not None else "*"
         if ref is None or given == "*":
             return do(self._rl)
+        etag = _ETAG.fullmatch(given)
         try:
-            return do(self._rl.as_shown(ref, given))
+            return do(self._rl.as_shown(ref, self._plan_of(ref, etag[1] or "") if etag is not None else given))
         except PlanMoved as moved:
-            moved.plan = plan_document(self._rl.runs.plan(ref))  # type: ignore[attr-defined]
+            plan = plan_document(self._rl.runs.plan(ref))
+            if etag is not None:
+                stale = Stale(f"{ref}: it changed since the response with this ETag; nothing was done")
+                stale.hints = ("GET it again, decide, and send the new ETag",)
+                stale.plan = plan  # type: ignore[attr-defined]
+                raise stale from None
+            moved.plan = plan  # type: ignore[attr-defined]
             raise
+
+    def _plan_of(self, ref: str, version: str) -> str:
+        """The plan hash that an ETag's version stands for, in a change of a checkpoint too: the ETag may be that of
+        its session."""
+        here = self._rl.runs.plan_hash(ref)
+        session = ref.partition("@")[0]
+        return here if session != ref and version == version_of(self._rl, session) else version
 
     # -- the key ----------------------------------------------------------------------------------------------------
 

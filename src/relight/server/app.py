@@ -1,6 +1,6 @@
 """Builds the FastAPI application: middleware, routes, and the background jobs that run while the server is up.
 
-    OuterMiddleware (headers, log, metrics, last resort)  ->  GuardMiddleware  ->  routes
+    OuterMiddleware (headers, log, metrics, last resort)  ->  CompressionMiddleware  ->  GuardMiddleware  ->  routes
 
 Agents never run inside the server: each is started as a process of its own (starting.py).
 """
@@ -34,6 +34,7 @@ from relight.server.api import (
     token,
 )
 from relight.server.http import openapi, problems
+from relight.server.http.compression import CompressionMiddleware
 from relight.server.http.frame import OuterMiddleware
 from relight.server.http.gone import removed_problem
 from relight.server.http.guard import Guard, GuardMiddleware
@@ -78,6 +79,7 @@ def create_app(
         docs_url=None,  # FastAPI's pages load scripts from another site, which the CSP forbids
         redoc_url=None,
         openapi_url=None,
+        generate_unique_id_function=lambda route: route.name,  # operation ids: names of functions, and kept by a test
         # What it would report by itself is not redacted: addresses, parsed bodies, tracebacks.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         redirect_slashes=False,  # one path per route, so that the guard's list of open paths is exact
@@ -92,8 +94,9 @@ def create_app(
     app.include_router(pages.pages(service), include_in_schema=False)
     app.state.error_page = pages.error_page
     app.state.removed = removed_problem
-    # Starlette runs the middleware that was added last first: OuterMiddleware wraps GuardMiddleware.
+    # Starlette runs the middleware that was added last first: OuterMiddleware wraps the others.
     app.add_middleware(GuardMiddleware, guard=guard)
+    app.add_middleware(CompressionMiddleware)
     app.add_middleware(OuterMiddleware, metrics=service.metrics, secure=settings.secure)
     return app
 

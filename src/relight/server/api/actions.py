@@ -34,7 +34,7 @@ def list_actions(
         (min(before, 2**62), *values, limit + 1),
     )
     following = to_cursor(rows[limit - 1][0]) if len(rows) > limit else None
-    return answer(request, page_document([action_document(row) for row in rows[:limit]], following))
+    return answer(request, page_document([action_document(row) for row in rows[:limit]], following, cursor=cursor))
 
 
 def action_document(row: tuple[Any, ...]) -> dict[str, Any]:

@@ -12,12 +12,24 @@ from starlette.responses import Response
 
 from relight.errors import NotFound
 from relight.history.documents import checkpoint_document
+from relight.history.listing import place_of
 from relight.library.facade import Relight
-from relight.server.actions import ActionResult
+from relight.server.actions import ActionResult, version_of
 from relight.server.api.session_reading import Planned, list_checkpoints, whole_plan
 from relight.server.api.session_writing import ResumeBody, resumed
-from relight.server.api.sessions import Limit, cursor_of
-from relight.server.http.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post
+from relight.server.api.sessions import Limit
+from relight.server.http.routes import (
+    Body,
+    Cursor,
+    Ref,
+    answer,
+    delete,
+    from_cursor,
+    get,
+    page_document,
+    post,
+    to_cursor,
+)
 from relight.server.http.schemas import (
     CheckpointDocument,
     FileDocument,
@@ -57,13 +69,15 @@ def all_checkpoints(
             found.append(checkpoint_document(served.rl.history.checkpoint(info.id)))
         except NotFound:
             continue  # it has no step yet, or has just been removed
-    return answer(request, page_document(found, cursor_of(infos[limit - 1]) if len(infos) > limit else None))
+    following = to_cursor(*place_of(infos[limit - 1])) if len(infos) > limit else None
+    return answer(request, page_document(found, following, cursor=cursor))
 
 
 @get(router, "/api/checkpoints/{ref}", model=CheckpointDocument, tag=_TAG, errors=(404, 409))
 def get_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
     """Get one checkpoint by its ref."""
-    return answer(request, checkpoint_document(served.rl.history.checkpoint(ref)))
+    version = version_of(served.rl, ref)
+    return answer(request, checkpoint_document(served.rl.history.checkpoint(ref)), version=version)
 
 
 @get(router, "/api/checkpoints/{ref}/can-resume", model=PlanDocument, tag=_TAG, errors=(404, 409))

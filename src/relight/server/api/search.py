@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from relight.history.search import search_document
-from relight.server.api.sessions import Limit, microseconds
-from relight.server.http.routes import Cursor, answer, from_cursor, get, to_cursor
+from relight.server.api.sessions import Limit, Since, moment
+from relight.server.http.routes import Cursor, answer, from_cursor, get, page_document, to_cursor
 from relight.server.http.schemas import FoundPage
 from relight.server.service import Served
 
@@ -27,7 +26,7 @@ def search_all(
         str, Query(min_length=1, max_length=1000, description='Words, "phrases", beginnings*; all must match.')
     ],
     session: Annotated[str | None, Query(max_length=250, description="Only in this session.")] = None,
-    since: Annotated[datetime | None, Query(description="Only steps of that time or later.")] = None,
+    since: Since = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Response:
@@ -35,10 +34,12 @@ def search_all(
     found = served.rl.sessions.search(
         q,
         session=session or None,
-        since_us=microseconds(since),
+        since_us=moment(since, served.clock.now_us()),
         most=limit,
         before=from_cursor(cursor, int)[0] if cursor is not None else None,
         seconds=_SECONDS,
     )
     document = search_document(found)
-    return answer(request, document | {"next": to_cursor(found.next) if found.next is not None else None})
+    following = to_cursor(found.next) if found.next is not None else None
+    more = {name: document[name] for name in ("complete", "note")}
+    return answer(request, page_document(document["items"], following, cursor=cursor, **more))

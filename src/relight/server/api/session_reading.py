@@ -93,7 +93,7 @@ def list_checkpoints(request: Request, served: Served, ref: Ref, limit: Limit = 
     rows = served.rl.history.checkpoints(ref, after=after, upto=after + limit)
     newest = served.rl.sessions.get(ref).seq
     following = to_cursor(after + limit) if after + limit < newest else None
-    return answer(request, page_document([checkpoint_document(row) for row in rows], following))
+    return answer(request, page_document([checkpoint_document(row) for row in rows], following, total=newest))
 
 
 @get(router, "/api/sessions/{ref}/steps", model=page_of(EventDocument), errors=_ERRORS)
@@ -108,8 +108,9 @@ def list_steps(
     """List the steps of a session with their content, oldest first."""
     after = from_cursor(cursor, int)[0] if cursor is not None else after
     events = list(islice(served.rl.history.events(ref, after=after), limit + 1))
+    total = served.rl.sessions.get(ref).seq
     following = to_cursor(events[limit - 1].seq) if len(events) > limit else None
-    return answer(request, page_document([event_document(event) for event in events[:limit]], following))
+    return answer(request, page_document([event_document(event) for event in events[:limit]], following, total=total))
 
 
 @get(router, "/api/sessions/{ref}/messages", model=page_of(dict[str, Any]), errors=_ERRORS)
@@ -118,7 +119,9 @@ def list_messages(request: Request, served: Served, ref: Ref, limit: Limit = 100
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
     loaded = served.folds.load(ref)
     following = to_cursor(after + limit) if after + limit < len(loaded.messages) else None
-    return answer(request, page_document(loaded.messages[max(after, 0) : after + limit], following))
+    return answer(
+        request, page_document(loaded.messages[max(after, 0) : after + limit], following, total=len(loaded.messages))
+    )
 
 
 @get(router, "/api/sessions/{ref}/calls", model=page_of(CallDocument), errors=_ERRORS)
@@ -127,9 +130,8 @@ def list_calls(request: Request, served: Served, ref: Ref, limit: Limit = 100, c
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
     calls = served.folds.load(ref).calls
     following = to_cursor(after + limit) if after + limit < len(calls) else None
-    return answer(
-        request, page_document([call_document(one) for one in calls[max(after, 0) : after + limit]], following)
-    )
+    shown = [call_document(one) for one in calls[max(after, 0) : after + limit]]
+    return answer(request, page_document(shown, following, total=len(calls)))
 
 
 @get(router, "/api/sessions/{ref}/search", model=HitsPage, errors=_ERRORS)
@@ -146,7 +148,7 @@ def search(
     found = served.rl.history.search(ref, q, after=after, most=limit + 1)
     following = to_cursor(found.hits[limit - 1].seq) if len(found.hits) > limit else None
     hits = [msgspec.to_builtins(hit) for hit in found.hits[:limit]]
-    return answer(request, page_document(hits, following, count=found.count))
+    return answer(request, page_document(hits, following, total=found.count, count=found.count))
 
 
 @get(router, "/api/sessions/{ref}/operations", model=page_of(dict[str, Any]), errors=_ERRORS)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime
-from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Request
@@ -14,8 +14,9 @@ from starlette.responses import Response
 
 from relight.errors import UsageError
 from relight.history.documents import outcome_document, session_document
+from relight.history.listing import NEWEST, microseconds, place_of
 from relight.library.facade import Relight
-from relight.server.actions import ActionResult
+from relight.server.actions import ActionResult, version_of
 from relight.server.http.routes import (
     Body,
     Cursor,
@@ -33,11 +34,10 @@ from relight.server.service import Served, Service
 from relight.server.starting import Started
 from relight.sessions.limits import allowance
 from relight.values.execution import agent_of
-from relight.values.info import SessionInfo
 from relight.values.options import RunOptions
 from relight.values.outcome import StartOutcome
 from relight.values.policy import Allowance, RunPolicy
-from relight.values.status import Status
+from relight.values.status import STATUSES
 
 router = APIRouter()
 _ATTENTION: Final = 5
@@ -45,6 +45,13 @@ _MAX_ARGUMENTS: Final = 1000
 Text = Annotated[str, Field(max_length=100_000)]
 Short = Annotated[str, Field(max_length=500)]
 Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
+Moment = Annotated[str, Query(max_length=40, examples=["8h", "2026-11-15T05:44:51Z"])]
+Since = Annotated[Moment | None, Query(description="From that time on: ISO 8601, or an age such as 30m, 8h, 2d, 1w.")]
+Sort = Literal["created", "-created", "updated", "-updated", "name", "-name", "cost", "-cost", "steps", "-steps"]
+PLACES: Final = {"created": int, "updated": int, "name": str, "cost": float, "steps": int}
+"""by what a list is sorted -> type of the value in a cursor"""
+_AGE: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Limited(Body):
@@ -102,47 +109,67 @@ def list_sessions(
     agent: Annotated[str | None, Query(max_length=200)] = None,
     provider: Annotated[str | None, Query(max_length=200)] = None,
     status: Annotated[
-        Status | None, Query(description="Derived status: a dead `working` session is `terminated`.")
+        str | None,
+        Query(
+            description="Derived status, or several with commas: a dead `working` session is `terminated`.",
+            pattern=f"^({'|'.join(STATUSES)})(,({'|'.join(STATUSES)}))*$",
+            examples=["failed,halted"],
+        ),
     ] = None,
     label: Annotated[
         list[str] | None, Query(description="KEY=VALUE; repeat for several labels.", max_length=20)
     ] = None,
     key: Annotated[str | None, Query(max_length=500)] = None,
-    search: Annotated[str | None, Query(description="In name, id, key, task, labels.", max_length=200)] = None,
-    since: Annotated[datetime | None, Query(description="Created at that time or later.")] = None,
+    q: Annotated[str | None, Query(description="In name, id, key, task, labels.", max_length=200)] = None,
+    since: Since = None,
+    until: Annotated[Moment | None, Query(description="Created before that time, or longer ago.")] = None,
+    sort: Annotated[Sort, Query(description="With a minus downwards. All but `-created` read every session.")] = NEWEST,
+    archived: Annotated[bool, Query(description="False: without archived ones.")] = True,
 ) -> Response:
-    """List the sessions that match all filters, newest created first."""
-    before = from_cursor(cursor, int, str) if cursor is not None else None
-    found = served.rl.sessions.list(
-        agent=agent,
-        provider=provider,
-        status=status,
-        key=key,
-        labels=_pairs(label or []),
-        search=search or None,
-        since_us=microseconds(since),
-        before=before,
-        limit=limit + 1,
-    )
-    infos = list(islice(found, limit + 1))
+    """List the sessions that match all filters, newest created first or by `sort`."""
+    asked = [one for one in STATUSES if one in status.split(",")] if status else list(STATUSES)
+    statuses = [one for one in asked if archived or one != "archived"]
+    now = served.clock.now_us()
+    filters: dict[str, Any] = {
+        "agent": agent,
+        "provider": provider,
+        "status": statuses if len(statuses) < len(STATUSES) else None,
+        "key": key,
+        "labels": _pairs(label or []),
+        "search": q or None,
+        "since_us": moment(since, now),
+        "until_us": moment(until, now),
+    }
+    kind = PLACES[sort.removeprefix("-")]
+    before = from_cursor(cursor, str, kind, str) if cursor is not None else None
+    if before is not None and before[0] != sort:
+        raise UsageError("the cursor belongs to a list in another order", hints=["leave out `cursor`, or keep `sort`"])
+    infos = list(served.rl.sessions.list(**filters, sort=sort, before=before and before[1:], limit=limit + 1))
+    counts = served.rl.sessions.counts()
+    shown, more = infos[:limit], len(infos) > limit
     return answer(
         request,
         page_document(
-            [session_document(info) for info in infos[:limit]],
-            cursor_of(infos[limit - 1]) if len(infos) > limit else None,
-            counts=served.rl.sessions.counts(),
+            [session_document(info) for info in shown],
+            to_cursor(sort, *place_of(shown[-1], sort)) if more else None,
+            total=None if any(filters.values()) else sum(counts.values()),
+            cursor=cursor,
+            counts=counts,
         ),
     )
 
 
-def microseconds(time: datetime | None) -> int | None:
-    """A time in microseconds since 1970; one without a zone is UTC."""
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) if time else None
-
-
-def cursor_of(info: SessionInfo) -> str:
-    """Cursor of the page that begins after this session."""
-    return to_cursor(round(info.created_at.timestamp() * 1e6), info.id)
+def moment(given: str | None, now_us: int) -> int | None:
+    """A time in microseconds since 1970, given as such a time (one without a zone is UTC) or as an age."""
+    if given is None:
+        return None
+    if (age := _AGE.fullmatch(given)) is not None:
+        return max(0, now_us - int(age[1]) * _SECONDS[age[2]] * 1_000_000)
+    try:
+        time = datetime.fromisoformat(given)
+        return max(0, microseconds(time if time.tzinfo else time.replace(tzinfo=UTC)))
+    except (ValueError, OverflowError):
+        raise UsageError(f"not a time: {given!a}", hints=["for example 2026-11-15T05:44:51Z, or 8h ago: 8h"]) from None
 
 
 def _pairs(labels: list[str]) -> dict[str, str]:
@@ -160,13 +187,15 @@ def attention(request: Request, served: Served) -> Response:
     """Count the sessions that need a person, and list the most urgent."""
     found = served.rl.sessions.needing(most=_ATTENTION)
     items = [session_document(info) for info in found.sessions[:_ATTENTION]]
-    return answer(request, {"total": found.total, "counts": found.counts, "items": items})
+    return answer(request, page_document(items, None, total=found.total, counts=found.counts))
 
 
 @get(router, "/api/sessions/{ref}", model=SessionDocument, errors=(404, 409))
 def get_session(request: Request, served: Served, ref: Ref) -> Response:
-    """Get one session by its ref."""
-    return answer(request, session_document(served.rl.sessions.get(ref)))
+    """Get one session by its ref. Its ETag as `If-Match` makes a change depend on this state."""
+    # The version is read first: a step in between makes a change with this ETag fail, and not pass.
+    version = version_of(served.rl, ref)
+    return answer(request, session_document(served.rl.sessions.get(ref)), version=version)
 
 
 @post(router, "/api/sessions", model=StartedDocument, scope="admin", status=201, errors=(409,))

@@ -59,7 +59,9 @@ def stopped_alike(rl: Relight, *, most: int = _MAX_SCANNED) -> list[FailureGroup
 def archive_preview(request: Request, served: Served) -> Response:
     """Preview: the completed sessions that could be archived, newest first. Nothing is changed."""
     found, more = finished(served.rl)
-    return answer(request, page_document([_document(served.rl, info) for info in found], None, more=more))
+    return answer(
+        request, page_document([_document(served.rl, info) for info in found], None, total=len(found) + more, more=more)
+    )
 
 
 @post(router, "/api/archive", model=SeveralDocument)

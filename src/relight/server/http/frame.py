@@ -1,4 +1,8 @@
-"""The outermost ASGI layer: security headers, request log, metrics, trace span, and the handler of last resort."""
+"""The outermost ASGI layer: security headers, HEAD, request log, metrics, trace span, and the handler of last resort.
+
+A HEAD is a GET whose body is dropped here, so that every route that can be read answers it, with the same headers. Only
+/login does not: it changes something (it redeems a code), and programs that preview links ask with HEAD.
+"""
 
 from __future__ import annotations
 
@@ -44,18 +48,27 @@ class OuterMiddleware:
             await self._app(scope, receive, send)
             return
         began, status = time.monotonic(), 0
+        method, is_head = scope["method"], scope["method"] == "HEAD" and scope["path"] != "/login"
+        if is_head:
+            scope = {**scope, "method": "GET"}
+
+        is_over = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_over
+            if is_over:
+                return
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
+            elif is_head:
+                message, is_over = {"type": "http.response.body"}, True
             await send(message)
 
-        with span(f"{scope['method']}", {"http.request.method": scope["method"], "url.path": scope["path"]}) as traced:
+        with span(method, {"http.request.method": method, "url.path": scope["path"]}) as traced:
             try:
                 await self._app(scope, receive, send_with_headers)
             except Exception:  # the last resort: no client sees a traceback, and one request does not end the server
@@ -72,6 +85,6 @@ class OuterMiddleware:
                 traced.set("http.route", route)
                 traced.set("http.response.status_code", status)
                 seconds = time.monotonic() - began
-                self._metrics.request(scope["method"], route, status, seconds)
-                fields = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1e3, 1)}
+                self._metrics.request(method, route, status, seconds)
+                fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1e3, 1)}
                 LOG.debug("request", extra=fields)

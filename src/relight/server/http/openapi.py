@@ -45,6 +45,8 @@ def _generate(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         openapi_version="3.1.0",
     )
+    made["servers"] = [{"url": "/", "description": "this server"}]
+    cookie = app.state.service.guard.cookie_name
     components = made.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -55,7 +57,7 @@ def _generate(app: FastAPI) -> dict[str, Any]:
     schemas.pop("ValidationError", None)
     components["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "The server's own token, or an API token."},
-        "cookie": {"type": "apiKey", "in": "cookie", "name": "relight-7878", "description": "Made by a launch link."},
+        "cookie": {"type": "apiKey", "in": "cookie", "name": cookie, "description": "Made by a launch link."},
     }
     # FastAPI declares a 422 for every route with parameters. Ours answers 400 with a problem document instead, and
     # declares 422 only where it means a reused idempotency key.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -39,6 +40,7 @@ TITLES: Final = {
     503: "the store is unavailable",
 }
 _MAX_ERRORS: Final = 20
+_MAX_INSTANCE: Final = 500
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +71,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         """Short text of the status, as RFC 9457 asks; the same for all problems of one status."""
         return TITLES.get(self.status, "refused")
 
-    def document(self) -> dict[str, Any]:
-        """The members of the RFC 9457 document."""
+    def document(self, instance: str | None = None) -> dict[str, Any]:
+        """The members of the RFC 9457 document. `instance`: the path of the request."""
         return {
             "type": f"urn:relight:problem:{self.code}",
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
             "code": self.code,
+            **({"instance": instance} if instance is not None else {}),
             "evidence": list(self.evidence),
             "hints": list(self.hints),
             **({"commands": list(self.commands)} if self.commands else {}),
@@ -89,9 +92,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
             return {"WWW-Authenticate": 'Bearer realm="relight"'}
         return {"Retry-After": "1"} if self.status in (429, 503) else {}
 
-    def response(self) -> Response:
+    def response(self, instance: str | None = None) -> Response:
         """The problem as an application/problem+json response."""
-        body = msgspec.json.encode(self.document())
+        body = msgspec.json.encode(self.document(instance))
         return Response(body, status_code=self.status, media_type=MEDIA, headers=self.headers())
 
 
@@ -131,7 +134,7 @@ def answer_problem(request: Request, problem: Problem) -> Response:
             for name, value in problem.headers().items():
                 drawn.headers.setdefault(name, value)
             return drawn
-    return problem.response()
+    return problem.response(redactor().text(quote(path_of(request)[:_MAX_INSTANCE], safe="/@")))
 
 
 def _gone(request: Request) -> Problem | None:

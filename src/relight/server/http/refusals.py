@@ -3,7 +3,8 @@
 RequestRefused
 ├─ Unauthorised · Forbidden · NotSameSite     authentication, scope, origin
 ├─ TooLarge · TooMany · NotJson               size, rate, content type
-└─ KeyReused · KeyBusy                        idempotency key
+├─ KeyReused · KeyBusy                        idempotency key
+└─ Stale                                      If-Match
 """
 
 from __future__ import annotations
@@ -66,6 +67,13 @@ class KeyReused(RequestRefused):
 
     code = "RL-6007"
     http_status = 422
+
+
+class Stale(RequestRefused):
+    """The session has changed since the response with the ETag of `If-Match`; nothing was done."""
+
+    code = "RL-6009"
+    http_status = 412
 
 
 class KeyBusy(RequestRefused):

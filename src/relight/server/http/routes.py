@@ -9,11 +9,14 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from relight.errors import UsageError
 from relight.history.documents import encoded
+from relight.server.http.compression import without_coding
 from relight.server.http.guard import needs
 from relight.server.http.problems import MEDIA, TITLES
 from relight.server.tokens import Scope
@@ -43,8 +46,14 @@ def get(
 ) -> Callable[[_F], _F]:
     """Declare a GET route. It answers 304 to a matching `If-None-Match`."""
     answers = _answers(200, model, (*errors, *_ALWAYS), media, example)
-    answers[304] = {"description": "not modified: the ETag of If-None-Match still matches"}
-    return router.get(path, **_settings(scope, answers, tag))
+    settings = _settings(scope, answers, tag)
+    if model is not None:
+        answers[200]["headers"] = {"ETag": _shown("Of this response; sent back as If-None-Match it spares the next.")}
+        answers[304] = {"description": "not modified: the ETag of If-None-Match still matches"}
+        settings["openapi_extra"]["parameters"] = [
+            _header("If-None-Match", "ETag of the response that the client has.")
+        ]
+    return router.get(path, **settings)
 
 
 def post(
@@ -59,7 +68,7 @@ def post(
     example: Any = None,
 ) -> Callable[[_F], _F]:
     """Declare a POST route. It takes `If-Match` and `Idempotency-Key`."""
-    answers = _answers(status, model, (*errors, *_ALWAYS, 408, 409, 413, 415, 422), "application/json", example)
+    answers = _answers(status, model, (*errors, *_ALWAYS, 408, 409, 412, 413, 415, 422), "application/json", example)
     return router.post(path, status_code=status, **_settings(scope, answers, tag, changes=True))
 
 
@@ -67,8 +76,32 @@ def delete(
     router: APIRouter, path: str, *, model: Any, scope: Scope = "admin", tag: str = "sessions"
 ) -> Callable[[_F], _F]:
     """Declare a DELETE route. It takes `If-Match` and `Idempotency-Key`."""
-    answers = _answers(200, model, (404, 408, 409, 413, 422, *_ALWAYS), "application/json", None)
+    answers = _answers(200, model, (404, 408, 409, 412, 413, 422, *_ALWAYS), "application/json", None)
     return router.delete(path, **_settings(scope, answers, tag, changes=True))
+
+
+async def check_query(request: Request) -> None:
+    """UsageError for a query parameter that the route does not know, or that is given twice: nothing is ignored."""
+    known = _parameters(request.scope["route"])
+    given = [name for name, _ in request.query_params.multi_items()]
+    unknown = sorted({name[:100] for name in given if name not in known})
+    if unknown:
+        hints = [f"known here: {', '.join(sorted(known))}" if known else "this request takes none"]
+        raise UsageError(f"unknown query parameter: {', '.join(map(ascii, unknown[:10]))}", hints=hints)
+    repeated = sorted({name for name in given if given.count(name) > 1 and not known[name]})
+    if repeated:
+        raise UsageError(f"repeated query parameter: {', '.join(repeated)}", hints=["give each of them once"])
+
+
+def _parameters(route: APIRoute) -> dict[str, bool]:
+    """The query parameters of a route, and whether each may be repeated."""
+    left: list[Dependant] = [route.dependant]
+    found: dict[str, bool] = {}
+    while left:
+        one = left.pop()
+        left += one.dependencies
+        found |= {field.alias: "list[" in str(field.field_info.annotation) for field in one.query_params}
+    return found
 
 
 def _settings(scope: Scope, answers: dict[int | str, Any], tag: str, *, changes: bool = False) -> dict[str, Any]:
@@ -76,12 +109,14 @@ def _settings(scope: Scope, answers: dict[int | str, Any], tag: str, *, changes:
     if changes:
         extra["parameters"] = [
             _header(
-                "If-Match", "Hash of the plan that the client has seen. 409 with the new plan if the session changed."
+                "If-Match",
+                "The session's ETag (412 if it changed since), or the hash of the plan that the client has seen (409"
+                " with the new plan).",
             ),
             _header("Idempotency-Key", "The same request under the same key runs once and gets the same response."),
         ]
     return {
-        "dependencies": [Depends(needs(scope))],
+        "dependencies": [Depends(needs(scope)), Depends(check_query)],
         "responses": answers,
         "response_model": None,
         "openapi_extra": extra,
@@ -107,29 +142,49 @@ def _answers(status: int, model: Any, errors: Sequence[int], media: str, example
     for code in sorted({*errors, *gone}):
         reference = {"schema": {"$ref": "#/components/schemas/Problem"}}
         answers[code] = {"description": TITLES[code], "content": {MEDIA: reference}}
+        if code in (429, 503):
+            answers[code]["headers"] = {"Retry-After": _shown("Seconds to wait before the next try.")}
+    if status == 201:
+        good["headers"] = {"Location": _shown("Path of what was created or started.")}
     return answers
+
+
+def _shown(meaning: str) -> dict[str, Any]:
+    return {"description": meaning, "schema": {"type": "string"}}
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-def answer(request: Request, document: Any, *, status: int = 200) -> Response:
-    """A JSON response with an ETag; 304 without body if it matches `If-None-Match`."""
+def answer(request: Request, document: Any, *, version: str = "") -> Response:
+    """A JSON response with an ETag; 304 without body if it matches `If-None-Match`. `version`: the state that a change
+    with this ETag as `If-Match` requires; without it, such a change is refused."""
     body = encoded(document)
-    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    tag = f'"{version}{"." if version else ""}{sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
-    if status == 200 and (tag in known or "*" in known):
+    if is_known(request, tag):
         return Response(status_code=304, headers=headers)
-    return Response(body, status_code=status, media_type="application/json", headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
 
 
-def page_document(items: Sequence[Any], following: str | None, **more: Any) -> dict[str, Any]:
-    """A page of a list; `next` is the cursor of the following page, None at the end."""
-    return {"items": list(items), "next": following, **more}
+def is_known(request: Request, tag: str) -> bool:
+    """Whether the client has the document of this ETag, in any coding."""
+    given = without_coding(request.headers.get("if-none-match", "")).split(",")
+    known = [one.strip().removeprefix("W/") for one in given]
+    return tag in known or "*" in known
 
 
-def to_cursor(*parts: str | int) -> str:
+def page_document(
+    items: Sequence[Any], following: str | None, *, total: int | None = None, cursor: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """A page of a list; `next` is the cursor of the following page, None at the end. Without a `total` that is known
+    at once, it is what this page proves: exact where it is the first (no `cursor`) and the last, else a lower bound."""
+    exact = total is not None or (following is None and cursor is None)
+    total = len(items) + (following is not None) if total is None else total
+    return {"items": list(items), "next": following, "total": total, "exact": exact, **more}
+
+
+def to_cursor(*parts: str | int | float) -> str:
     """Encode a position as an opaque cursor."""
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
 
@@ -138,7 +193,7 @@ def from_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
     """Decode a cursor; UsageError for anything that `to_cursor` did not make."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        parts = msgspec.json.decode(raw, type=list[str | int])
+        parts = msgspec.json.decode(raw, type=list[str | int | float])
     except (ValueError, msgspec.MsgspecError):
         parts = []
     fits = len(parts) == len(kinds) and all(map(_fits, parts, kinds))
@@ -147,8 +202,9 @@ def from_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-def _fits(part: str | int, kind: type) -> bool:
-    return type(part) is kind and (not isinstance(part, int) or 0 <= part <= _MAX)
+def _fits(part: str | int | float, kind: type) -> bool:
+    least = -1 if kind is float else 0  # a cost that is not known
+    return type(part) is kind and (isinstance(part, str) or least <= part <= _MAX)
 
 
 class Body(BaseModel):

@@ -40,6 +40,8 @@ class Page(BaseModel, Generic[T]):
 
     items: list[T]
     next: str | None = Field(examples=[None])
+    total: int = Field(description="how many there are on all pages; at least so many if not `exact`", examples=[1])
+    exact: bool = Field(examples=[True])
 
 
 _STRUCTS: Final[dict[str, type]] = {}
@@ -138,7 +140,7 @@ LeaseDocument = schema_of(LeaseInfo, name="LeaseDocument")
 SessionsPage = page_of(
     SessionDocument,
     "SessionsPage",
-    "A page of sessions, newest created first; `counts` has all of them by stored status, regardless of the filters.",
+    "A page of sessions; `counts` has all of them by stored status, regardless of the filters.",
     counts=dict[str, int],
 )
 HitsPage = page_of(
@@ -151,12 +153,11 @@ FoundPage = page_of(
     complete=bool,
     note=str,
 )
-AttentionPage = document(
+AttentionPage = page_of(
+    SessionDocument,
     "AttentionPage",
-    "Number of sessions that need a person, by kind, and the most urgent of them.",
-    total=int,
+    "The most urgent sessions that need a person; `total` is the number of all of them, `counts` the same by kind.",
     counts=dict[str, int],
-    items=list[SessionInfo],
 )
 _GONE_ON: Final[dict[str, Any]] = {
     "started": (StartedDocument | None, "the start, if `resume` asked for one and it was possible"),
@@ -189,6 +190,7 @@ class ProblemDocument(BaseModel):
     status: int = Field(examples=[404])
     detail: str = Field(examples=["no session matches 'fix-logn'"])
     code: str = Field(examples=["RL-2001"])
+    instance: str | None = Field(default=None, description="path of the request", examples=["/api/sessions/fix-logn"])
     evidence: list[str] = Field(examples=[[]])
     hints: list[str] = Field(
         description="what to do about it, as requests and members of a body", examples=[["GET /api/sessions"]]

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from relight.server.http.routes import is_known
 from relight.server.pages.files import diff_lines
 from relight.server.pages.inert import finalize
 from relight.server.reading.code import coloured, language_of
@@ -53,13 +55,16 @@ def asset_address(name: str) -> str:
     return f"/assets/{name}?v={known[2]}" if known is not None else f"/assets/{name}"
 
 
-def asset_response(name: str) -> Response | None:
-    """The response for an asset; None if there is none of this name."""
+def asset_response(request: Request, name: str) -> Response | None:
+    """The response for an asset; None if there is none of this name. Only under its digest it is cached forever."""
     known = assets().get(name)
     if known is None:
         return None
     body, kind, digest = known
-    headers = {"Cache-Control": CACHE_FOREVER, "ETag": f'"{digest}"'}
+    forever = request.query_params.get("v") == digest
+    headers = {"Cache-Control": CACHE_FOREVER if forever else "private, no-cache", "ETag": f'"{digest}"'}
+    if is_known(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
     return Response(body, media_type=kind or mimetypes.guess_type(name)[0], headers=headers)
 
 

@@ -68,8 +68,8 @@ def _first(router: APIRouter, site: Site) -> None:
         return answer("digest.html", digest=digest(site.rl, begins, now))
 
     @router.get("/assets/{name:path}")
-    def asset(name: str) -> Response:
-        found = asset_response(name)
+    def asset(request: Request, name: str) -> Response:
+        found = asset_response(request, name)
         if found is None:
             raise HTTPException(404)
         return found
