@@ -12,12 +12,12 @@ from __future__ import annotations
 import io
 import json
 import re
-import sqlite3
 from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import apsw
 import msgspec
 import psycopg
 import redis
@@ -129,12 +129,12 @@ class CliRunner:
                     client.hset(key, f"b{seq}", _other(body))
 
     def _damage_sqlite(self, session: str, seq: int) -> None:
-        connection = sqlite3.connect(self.address.removeprefix("sqlite:///"))
+        connection = apsw.Connection(self.address.removeprefix("sqlite:///"))
         with connection:
-            (sid,) = connection.execute("SELECT sid FROM sessions WHERE id = ?", (session,)).fetchone()
-            body = connection.execute("SELECT body FROM steps WHERE id = ?", ((sid << 32) | seq,)).fetchone()
-            (data,) = connection.execute("SELECT data FROM bodies WHERE id = ?", body).fetchone()
-            connection.execute("UPDATE bodies SET data = ? WHERE id = ?", (_other(data), *body))
+            sid = connection.execute("SELECT sid FROM sessions WHERE id = ?", (session,)).get
+            body = connection.execute("SELECT body FROM steps WHERE id = ?", ((sid << 32) | seq,)).get
+            data = connection.execute("SELECT data FROM bodies WHERE id = ?", (body,)).get
+            connection.execute("UPDATE bodies SET data = ? WHERE id = ?", (_other(data), body))
         connection.close()
 
 

@@ -73,7 +73,7 @@ class RunningWorker:
         """Power off: again until nothing of it is left, because it may have been starting something."""
         for _ in range(3):
             self.signal_all(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -10,6 +10,7 @@ PostgreSQL does not run as root: then it runs as `nobody`.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -122,7 +123,7 @@ class Server:
         if self._process.poll() is not None:
             pytest.fail(f"PostgreSQL ended: {(self.directory / 'log').read_text(errors='replace')[-2000:]}")
         try:
-            psycopg.connect(self.url(), connect_timeout=5).close()
+            psycopg.connect(self.url(), connect_timeout=30).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -229,9 +230,12 @@ def name_of(url: str) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the ports that systems give to outgoing connections: none of those can take it before the server does."""
+    for port in random.SystemRandom().sample(range(10_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = BOUND_SECONDS) -> None:

@@ -22,7 +22,7 @@ from tests.support.fake_model import FakeModel, Item, pairs, texts, unpaired
 from tests.support.scripted_agent import install
 from tests.support.shell import command, environment, eventually, run_command
 
-SECONDS = 30.0
+SECONDS = 60.0
 UNSET = "(unset)"
 """the value of a variable that is to be absent"""
 KEY = "sk-ant-api03-fakefakefakefakefakefakefakefakefakefake"

@@ -10,7 +10,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -24,10 +23,10 @@ import redis
 from relight.stores.redis.store import RedisStore
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks.trial import Hooks, Trial
+from tests.support.postgres_server import free_port
 
-UP_SECONDS: Final = 20.0
+UP_SECONDS: Final = 60.0
 _PORTS_TRIED: Final = 5
-_HIGHEST_PORT: Final = 55_535
 ALWAYS: Final = {"appendonly": "yes", "appendfsync": "always"}
 _SETTINGS: Final = {
     "port": "0",
@@ -59,7 +58,7 @@ class RedisServer:
         self._settings = {**_SETTINGS, "dir": str(self.directory), "unixsocket": str(self._socket), **(settings or {})}
         for tries_left in reversed(range(_PORTS_TRIED if loopback else 1)):
             if loopback:
-                self.port = _free_port()
+                self.port = free_port()
                 self._settings |= {"port": str(self.port), "bind": "127.0.0.1"}
             try:
                 self.start()
@@ -118,13 +117,3 @@ def world(url: str) -> Trial:
     """A store at this address on a clock that stands still, with short ways to use it."""
     clock = ManualClock()
     return Trial(RedisStore(url, clock, leases=clock), clock, Hooks())
-
-
-def _free_port() -> int:
-    """One that has another 10,000 above it, where a cluster's bus goes."""
-    while True:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-        if port <= _HIGHEST_PORT:
-            return port

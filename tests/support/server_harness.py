@@ -102,7 +102,7 @@ def listening(harness: ServerHarness) -> Iterator[int]:
     server = HttpServer(harness.app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
     assert server.started
@@ -110,6 +110,6 @@ def listening(harness: ServerHarness) -> Iterator[int]:
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(15)
+        thread.join(60)
         assert not thread.is_alive()
         listener.close()

@@ -60,7 +60,7 @@ class Server:
         for name, value in headers.items():
             asked.add_header(name.replace("_", "-"), value)
         try:
-            with urllib.request.urlopen(asked, timeout=30) as answered:
+            with urllib.request.urlopen(asked, timeout=60) as answered:
                 return answered.status, json.loads(answered.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
@@ -76,7 +76,7 @@ class Server:
     def close(self) -> None:
         assert self.process.stdout is not None
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(15) in (0, 130), self.errors.read_text()
+        assert self.process.wait(60) in (0, 130), self.errors.read_text()
         self.process.stdout.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.integration.browser.conftest import Site
 from tests.support.calls import call, send_mail
 from tests.support.program_harness import ProgramHarness, kill
 from tests.support.sample_sessions import Scenes
-from tests.support.shell import eventually
+from tests.support.shell import eventually, logical_dump
 from tests.unit.server.conftest import fill
 
 
@@ -27,14 +26,6 @@ def contents(directory: Path) -> dict[str, str]:
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
-
-
-def stored(store: Path) -> list[Any]:
-    """Every row of the journal, as the file has it; the index of words follows it by itself."""
-    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as rows:
-        tables = [name for (name,) in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-        journal = [table for table in tables if not table.startswith("search_")]
-        return [(table, sorted(map(repr, rows.execute(f'SELECT * FROM "{table}"')))) for table in journal]
 
 
 def confirm(page: Page) -> Any:
@@ -65,7 +56,7 @@ def test_every_dialog_starts_on_cancel_and_enter_changes_nothing(site: Site, tmp
     fill(site.rl)
     session = editing(site, tmp_path / "work")
     page = site.page(f"/sessions/{session}")
-    before = stored(site.harness.store)
+    before = logical_dump(site.harness.store)
     waiting = site.rl.sessions.get("fix-login").id
     for verb in VERBS:
         if verb in ("restore", "label"):
@@ -78,19 +69,19 @@ def test_every_dialog_starts_on_cancel_and_enter_changes_nothing(site: Site, tmp
         assert page.locator("dialog .cmd code").inner_text().startswith("relight "), verb
         page.keyboard.press("Enter")
         expect(page.locator("#dialog[open]")).to_have_count(0)
-    assert stored(site.harness.store) == before
+    assert logical_dump(site.harness.store) == before
 
 
 def test_a_rewind_has_no_default_scope(site: Site, tmp_path: Path) -> None:
     session = editing(site, tmp_path / "work")
     page = site.page(f"/checkpoints/{session}@before")
-    before, files = stored(site.harness.store), contents(tmp_path / "work")
+    before, files = logical_dump(site.harness.store), contents(tmp_path / "work")
     page.locator("[data-verb=rewind]").click()
     expect(confirm(page)).to_be_disabled()
     assert page.locator("dialog input[type=radio]:checked").count() == 0
     confirm(page).click(force=True)
     page.locator("dialog [data-cancel]").click()
-    assert (stored(site.harness.store), contents(tmp_path / "work")) == (before, files)
+    assert (logical_dump(site.harness.store), contents(tmp_path / "work")) == (before, files)
 
 
 def test_a_plan_that_has_moved_is_shown_again_and_nothing_is_done(site: Site, tmp_path: Path) -> None:
@@ -277,11 +268,11 @@ def test_looking_at_everything_changes_nothing_and_starts_nothing(tmp_path: Path
     site = over(tmp_path / "p.db")
     from tests.integration.browser.conftest import every_page
 
-    before, files = stored(tmp_path / "p.db"), contents(tmp_path / "src")
+    before, files = logical_dump(tmp_path / "p.db"), contents(tmp_path / "src")
     context = site.context()
     for path in every_page(site).values():
         page = site.page(path, context=context)
         page.close()
     with relight.open(tmp_path / "p.db") as rl:
         assert [info.attempt for info in rl.sessions.list()] == [info.attempt for info in site.rl.sessions.list()]
-    assert (stored(tmp_path / "p.db"), contents(tmp_path / "src")) == (before, files)
+    assert (logical_dump(tmp_path / "p.db"), contents(tmp_path / "src")) == (before, files)

@@ -41,7 +41,7 @@ class Cable:
     def __init__(self) -> None:
         self._holder = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE)
         here = os.readlink("/proc/self/ns/net")
-        wait_until("a namespace", lambda: os.readlink(f"/proc/{self._holder.pid}/ns/net") != here, bound_seconds=10)
+        wait_until("a namespace", lambda: os.readlink(f"/proc/{self._holder.pid}/ns/net") != here, bound_seconds=60)
         self.there = ("nsenter", "-n", "-t", str(self._holder.pid), "--")
         _ip("link", "set", "lo", "up")
         _ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(self._holder.pid))

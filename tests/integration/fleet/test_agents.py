@@ -23,7 +23,7 @@ def test_a_drained_agent_goes_on_in_another_worker_as_if_nothing_had_been(harnes
     first = s.start("worker", "--queue", "q", "--no-retention")
     eventually((s.work / "b.txt").exists, what="the second turn")
     first.send_signal(signal.SIGTERM)
-    assert first.wait(timeout=30) == 0, s.out()
+    assert first.wait(timeout=60) == 0, s.out()
     info = s.known()
     assert (info.status, info.attempt) == ("queued", 1)
     assert info.reason is not None and info.reason.startswith("its worker"), info.reason
@@ -42,6 +42,6 @@ def test_a_worker_does_not_sit_with_an_agent_that_met_a_limit(harness: Open) -> 
     assert (info.status, info.queue) == ("queued", "q")
     eventually(lambda: [one["running"] for one in s.json("worker", "--list")] == [[]], what="the worker is free")
     worker.terminate()
-    assert worker.wait(timeout=20) == 0
+    assert worker.wait(timeout=60) == 0
     assert s.known().status == "queued"
     assert len(s.model.requests()) == 2, "nobody asked before the time had come"

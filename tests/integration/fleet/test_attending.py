@@ -43,7 +43,7 @@ def attended(fleet: Fleet, attendants: ProcessAttendants, session: str) -> Made:
 
 
 def code_of(one: Made) -> int:
-    wait_until("its end", lambda: one.poll() is not None, bound_seconds=30)
+    wait_until("its end", lambda: one.poll() is not None, bound_seconds=60)
     code = one.poll()
     assert code is not None
     return code
@@ -79,7 +79,7 @@ def test_their_worker_learns_how_they_ended_and_their_programs_inherit_nothing(
         assert "Traceback" not in printed
         assert fleet.rl.sessions.get(session).status == ("completed" if not wanted else "failed")
     attendants.close()
-    wait_until("nobody is left", lambda: not processes_of(fleet), bound_seconds=10)
+    wait_until("nobody is left", lambda: not processes_of(fleet), bound_seconds=60)
 
 
 def test_a_request_to_stop_that_comes_before_it_listens_is_kept(fleet: Fleet, attendants: ProcessAttendants) -> None:

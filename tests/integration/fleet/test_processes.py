@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -49,7 +49,7 @@ def test_a_drained_worker_puts_what_it_runs_back_in_line_and_another_goes_on(fle
     worker = fleet.start("--concurrency", "1")
     wait_until("two effects", lambda: fleet.effects.read_text().count("\n") >= 2)
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.process.wait(30) == 0
+    assert worker.process.wait(60) == 0
     info = fleet.rl.sessions.get(session)
     assert (info.status, info.reason) == ("queued", f"its worker {worker.name} stops")
     assert worker.tree() == [worker.process.pid]
@@ -102,7 +102,7 @@ def test_stop_of_a_session_that_is_being_handed_over_ends_that_one_alone(fleet: 
     wait_until("claimed", lambda: fleet.rl.sessions.get(session).status == "spawning")
     words = [sys.executable, "-P", "-m", "relight.cli", "stop", session]
     with subprocess.Popen(words, env=dict(fleet.environment), stdout=subprocess.DEVNULL) as stop:
-        wait_until("the wish", lambda: _stop_attempt(fleet, session) == 1 or stop.poll() is not None, bound_seconds=20)
+        wait_until("the wish", lambda: _stop_attempt(fleet, session) == 1 or stop.poll() is not None, bound_seconds=60)
         os.kill(worker.fork_server(), signal.SIGCONT)
         assert stop.wait(30) == 0
     info = fleet.rl.sessions.get(session)
@@ -124,7 +124,7 @@ def test_a_service_that_is_stopped_with_all_its_processes_puts_everything_back_i
     worker = fleet.start()
     wait_until("all at work", lambda: all(fleet.rl.sessions.get(one).status == "working" for one in (*spoken, plain)))
     worker.signal_all(signal.SIGTERM)
-    assert worker.process.wait(30) == 0
+    assert worker.process.wait(60) == 0
     for one in (*spoken, plain):
         assert fleet.rl.sessions.get(one).status == "queued", fleet.rl.sessions.get(one).reason
     assert worker.tree() == [worker.process.pid]
@@ -134,7 +134,7 @@ def test_a_service_that_is_stopped_with_all_its_processes_puts_everything_back_i
 def test_a_worker_killed_between_claim_and_hand_over_strands_nothing(fleet: Fleet, figure: Figure) -> None:
     (session,) = fleet.submit(1, turns=2)
     fleet.environment = {**fleet.environment, "RELIGHT_FAULT": "worker.claimed:1:kill"}
-    assert fleet.start().process.wait(30) == -signal.SIGKILL
+    assert fleet.start().process.wait(60) == -signal.SIGKILL
     assert fleet.rl.sessions.get(session).attempt == 1
     fleet.environment = {**fleet.environment, "RELIGHT_FAULT": ""}
     fleet.start("--until-empty")
@@ -204,7 +204,7 @@ def test_a_workspace_that_is_not_on_this_machine_is_brought_to_it(fleet: Fleet) 
     wait_until("three files", lambda: len(list(work.glob("*.txt"))) >= 3)
     wait_until("three steps", lambda: fleet.rl.sessions.get(made.id).message_count >= 3)
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.process.wait(30) == 0
+    assert worker.process.wait(60) == 0
     shutil.rmtree(work)  # as on another machine
     fleet.start("--until-empty").process.wait(60)
     info = fleet.rl.sessions.get(made.id)
@@ -295,10 +295,10 @@ def test_a_stopped_machine_that_wakes_up_writes_nothing(fleet: Fleet, figure: Fi
 def _sleeps_without_a_lock(fleet: Fleet, worker: RunningWorker) -> bool:
     """A process that stands still in the middle of a commit keeps everybody from the one file there is."""
     worker.signal_all(signal.SIGSTOP)
-    with contextlib.closing(sqlite3.connect(fleet.url, timeout=0, isolation_level=None)) as connection:
+    with contextlib.closing(apsw.Connection(fleet.url)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
+        except apsw.BusyError:
             worker.signal_all(signal.SIGCONT)
             return False
     return True
@@ -325,4 +325,4 @@ def test_a_worker_whose_store_is_gone_for_good_still_ends_when_it_is_asked(fleet
     wait_until("it has seen it", lambda: "store away" in worker.log.read_text())
     worker.process.send_signal(signal.SIGTERM)
     assert worker.process.wait(40) == 0
-    wait_until("nobody is left", lambda: len(worker.tree()) == 1, bound_seconds=20)
+    wait_until("nobody is left", lambda: len(worker.tree()) == 1, bound_seconds=60)

@@ -19,7 +19,7 @@ from tests.support.program_harness import ProgramHarness, kill
 from tests.support.shell import eventually
 
 pytestmark = pytest.mark.crash
-TRUTH_SECONDS = 5.0
+TRUTH_SECONDS = 20.0
 ONE = {"text": "first", "calls": [{"shell": "echo one > a.txt"}]}
 STUCK = {"calls": [{"shell": "echo two >> b.txt; touch inside; exec sleep 15"}]}
 
@@ -31,7 +31,7 @@ def inside(s: ProgramHarness) -> int:
 
 
 def ended(child: subprocess.Popen[str]) -> int:
-    return child.wait(timeout=30)
+    return child.wait(timeout=60)
 
 
 # -- the agent ------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_what_the_agent_did_without_us_is_taken_in(harness: Open) -> None:
     assert s.run().returncode == 0
     [path] = s.transcripts()
     alone = [str(s.bin / "claude"), "-p", "between us", "--resume", path.stem]
-    subprocess.run(alone, cwd=s.work, env=s.environment(), check=True, capture_output=True, timeout=20)
+    subprocess.run(alone, cwd=s.work, env=s.environment(), check=True, capture_output=True, timeout=60)
     resumed(s, "job", "and now?")
     s.assert_whole("do the task", "fin", "between us", "alone", "and now?")
     with_us = "\n".join(str(step) for step in s.steps())
@@ -162,7 +162,7 @@ def test_a_session_begun_without_relight_is_adopted_and_goes_on(harness: Open) -
 
     s = harness([ONE, {"text": "fin"}, {"text": "more"}])
     alone = [str(s.bin / "claude"), "-p", "do the task"]
-    subprocess.run(alone, cwd=s.work, env=s.environment(), check=True, capture_output=True, timeout=20)
+    subprocess.run(alone, cwd=s.work, env=s.environment(), check=True, capture_output=True, timeout=60)
     [path] = s.transcripts()
     before = path.read_bytes()
     done = s.relight("adopt", "--name", "job", path.stem, "--", "claude", "-p")

@@ -33,13 +33,13 @@ def socket_of(s: ProgramHarness) -> str:
 
 def server_of(s: ProgramHarness) -> int:
     asked = ["tmux", "-S", socket_of(s), "display-message", "-p", "#{pid}"]
-    return int(subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout)
+    return int(subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
 def screen_of(s: ProgramHarness) -> str:
     handle = s.known().handle
     asked = ["tmux", "-S", socket_of(s), "capture-pane", "-p", "-t", f"={handle}:"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10).stdout
+    return subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60).stdout
 
 
 def dead(pid: int) -> bool:
@@ -59,7 +59,7 @@ def test_killed_in_its_pane_it_goes_on_in_the_same_place(harness: Open) -> None:
     s.model.wait_for(2)
     before = s.known().handle
     kill(s.the_agent())
-    assert child.wait(timeout=30) == 0, s.out()
+    assert child.wait(timeout=60) == 0, s.out()
     assert s.known().handle == before
     s.assert_whole("do the task", "first")
     assert not s.agents()
@@ -83,7 +83,7 @@ def test_after_the_server_died_the_list_is_true_and_it_comes_back_under_the_same
     assert s.known().handle == before
     assert server_of(s) != server
     kill(s.the_agent())
-    assert again.wait(timeout=30) == 0, s.out()
+    assert again.wait(timeout=60) == 0, s.out()
     s.assert_whole("do the task", "first")
     assert not s.agents()
 
@@ -93,7 +93,7 @@ def test_after_the_server_died_under_a_living_supervisor_it_goes_on_in_the_same_
     child = s.begin("do the task", *TMUX)
     s.model.wait_for(2)
     kill(server_of(s))
-    child.wait(timeout=30)
+    child.wait(timeout=60)
     assert s.known().status == "completed"
     assert s.known().attempt == 2
     s.assert_whole("do the task", "first")
@@ -112,7 +112,7 @@ def test_an_agent_in_tmux_outlives_its_supervisor_and_is_taken_up_again(harness:
     again = s.start("resume", "job", "--yes")
     eventually(lambda: s.known().attempt == 2 and s.known().status == "working", what="the second supervisor")
     (s.work / "release").touch()
-    assert again.wait(timeout=30) == 0, s.out()
+    assert again.wait(timeout=60) == 0, s.out()
     assert (s.work / "late").read_text() == "x\n", s.evidence()
     s.assert_whole("do the task", "first")
 
@@ -143,9 +143,9 @@ def test_what_is_sent_to_a_dying_agent_is_never_run_by_a_shell(
         agent = s.the_agent()
         sending = s.start("send", "job", "; touch marker #")
         if number % 3:
-            sending.wait(timeout=20)
+            sending.wait(timeout=60)
         kill(agent)
-        sending.wait(timeout=20)
+        sending.wait(timeout=60)
         eventually(functools.partial(dead, agent), what="the agent's end")
         # Not by the status: between the death and the restart it may read "terminated", and the supervisor goes on.
         eventually(functools.partial(_goes_on, s, child), what="another agent, or its supervisor's end")
@@ -170,15 +170,15 @@ def test_the_users_own_tmux_is_left_alone(harness: Open) -> None:
     own.mkdir(mode=0o700)
     environment = {**os.environ, "TMUX_TMPDIR": str(own)}
     subprocess.run(
-        ["tmux", "-f", "/dev/null", "new-session", "-d", "-s", "mine"], env=environment, check=True, timeout=10
+        ["tmux", "-f", "/dev/null", "new-session", "-d", "-s", "mine"], env=environment, check=True, timeout=60
     )
     try:
         assert s.run("do the task", *TMUX, TMUX_TMPDIR=str(own)).returncode == 0
         asked = ["tmux", "list-sessions", "-F", "#{session_name}"]
-        there = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True, timeout=10)
+        there = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True, timeout=60)
         assert there.stdout.split() == ["mine"]
     finally:
-        subprocess.run(["tmux", "kill-server"], env=environment, check=False, timeout=10)
+        subprocess.run(["tmux", "kill-server"], env=environment, check=False, timeout=60)
 
 
 @pytest.mark.parametrize("words", [(), TMUX], ids=["process", "tmux"])
@@ -188,7 +188,7 @@ def test_removed_nothing_of_it_is_left_beside_the_store(harness: Open, words: tu
     s.model.wait_for(1)
     eventually(lambda: s.known().said is not None, what="the reply")
     s.relight("stop", "job")
-    child.wait(timeout=30)
+    child.wait(timeout=60)
     beside = s.store.parent / "r.db.run"
     session = s.known().id
     assert (beside / session).is_dir()

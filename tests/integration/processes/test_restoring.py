@@ -117,7 +117,7 @@ def act_as_the_agent(child: RecordedChild) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     child.stdout = done.stdout.splitlines()

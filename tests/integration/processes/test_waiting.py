@@ -58,7 +58,7 @@ def test_a_usage_limit_is_a_row_with_a_time_and_survives_its_supervisor(harness:
     waiting = s.start("resume", "job", "--yes")
     eventually(lambda: "usage limit" in s.out().rpartition("job @")[2], what="it saying what it waits for")
     waiting.terminate()
-    waiting.wait(timeout=20)
+    waiting.wait(timeout=60)
     info = s.known()
     assert info.wake_at is not None or info.status == "terminated"
     assert len(s.model.requests()) == 2, "nobody asked before the time had come"
@@ -74,7 +74,7 @@ def test_after_a_usage_limit_it_resumes_by_itself(harness: Open) -> None:
     )
     child = s.begin()
     info = eventually(lambda: (i := s.info()) and i.wake_at and i, what="a time to wake")
-    assert child.wait(timeout=30) == 0, s.out()
+    assert child.wait(timeout=60) == 0, s.out()
     assert time.time() >= info.wake_at.timestamp()
     after = s.known()
     assert (after.status, after.attempt) == ("completed", 2)
@@ -88,7 +88,7 @@ def test_the_same_failure_again_and_again_ends_in_quarantine_with_the_way_out(ha
     for number in (1, 2, 3):
         s.model.wait_for(number)
         kill(s.the_agent())
-    assert child.wait(timeout=30) == 137, s.out()
+    assert child.wait(timeout=60) == 137, s.out()
     info = s.known()
     assert info.status == "halted"
     assert info.reason is not None and "relight resume job" in info.reason, info.reason
@@ -118,7 +118,7 @@ def test_a_matching_call_waits_until_it_is_approved_and_runs_once(harness: Open)
     assert pushes(s) == 0
     assert not s.agents()
     assert s.relight("approve", "job").returncode == 0
-    assert child.wait(timeout=30) == 0, s.out()
+    assert child.wait(timeout=60) == 0, s.out()
     assert pushes(s) == 1
     s.assert_whole("ship it", "first")
     assert s.known().status == "completed"
@@ -129,7 +129,7 @@ def test_a_denied_call_does_not_run_and_the_model_hears_of_it(harness: Open) -> 
     child = s.begin("ship it", "--approve", "Bash(git push*)")
     s.reaches("waiting")
     assert s.relight("deny", "job").returncode == 0
-    assert child.wait(timeout=30) == 0, s.out()
+    assert child.wait(timeout=60) == 0, s.out()
     assert pushes(s) == 0
     assert "denied" in "\n".join(texts(s.last(), "result"))
 
@@ -148,7 +148,7 @@ def test_a_decision_survives_everything_and_is_used_once(harness: Open) -> None:
     assert info.question is not None and "git push" in info.question
     assert pushes(s) == 1, "one decision served two calls"
     assert s.relight("deny", "job").returncode == 0
-    assert again.wait(timeout=30) == 0, s.out()
+    assert again.wait(timeout=60) == 0, s.out()
     assert pushes(s) == 1
 
 
@@ -201,7 +201,7 @@ def test_an_approved_call_that_was_killed_is_not_taken_for_undone(harness: Open)
     assert s.relight("approve", "job").returncode == 0
     eventually(lambda: pushes(s) == 1, what="the approved push")
     kill(s.the_agent())
-    assert child.wait(timeout=30) == 0, s.out()
+    assert child.wait(timeout=60) == 0, s.out()
     assert pushes(s) == 1
     assert "outcome unknown" in "\n".join(texts(s.last(), "result"))
 
@@ -234,7 +234,7 @@ def test_killed_while_it_asks_a_call_neither_runs_nor_counts_as_run(harness: Ope
     assert info.question is not None and "git push" in info.question
     assert pushes(s) == 0
     assert s.relight("approve", "job").returncode == 0
-    assert child.wait(timeout=30) == 0, s.out()
+    assert child.wait(timeout=60) == 0, s.out()
     assert pushes(s) == 1
     assert s.known().status == "completed"
     reported = "\n".join(texts(s.last(), "result"))

@@ -22,7 +22,7 @@ from relight.testing.store_checks.trial import Hooks, Trial
 from relight.values.lease import Instant
 from relight.values.session import Head, Identity
 from tests.support.figures import Figure
-from tests.support.postgres_server import Server, free_port, python, running, wait_for
+from tests.support.postgres_server import Server, python, running, wait_for
 
 pytestmark = pytest.mark.crash
 
@@ -187,8 +187,8 @@ class Wire:
         """`before`: the next commit does not arrive; `after`: it arrives, and its answer does not; `late`: its sender
         is cut off, and it arrives when `deliver` is called"""
         self.cuts = 0
-        self.port = free_port()
-        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
         self._links: list[Link] = []
         threading.Thread(target=self._accept, daemon=True).start()
 

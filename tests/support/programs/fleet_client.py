@@ -39,7 +39,7 @@ def seen_by_http() -> list[Any]:
     request = urllib.request.Request(
         f"{os.environ['RELIGHT_SERVER']}/api/sessions", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         document = json.load(answer)
     found: list[Any] = document if isinstance(document, list) else next(iter(document.values()))
     return found

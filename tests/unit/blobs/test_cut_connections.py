@@ -17,7 +17,7 @@ from relight.errors import StoreUnavailable
 from tests.support.machines import Fleet, noise
 from tests.support.object_storage import ObjectStorage
 
-_SECONDS = 10.0
+_SECONDS = 60.0
 
 
 class Cutting:

@@ -45,7 +45,7 @@ def test_two_servers_of_one_store_refuse_nothing_because_the_other_writes(harnes
     wrong: list[BaseException] = []
 
     def many(one: ServerHarness, side: int) -> None:
-        start.wait(20)
+        start.wait(60)
         for number in range(30):
             try:
                 one.service.actions.run(
@@ -69,7 +69,7 @@ def test_two_at_once_under_one_key_are_one(harness: ServerHarness) -> None:
 
     def slow(_: object) -> ActionResult:
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(60)
         return ActionResult(document={"n": 1})
 
     def first() -> None:
@@ -77,7 +77,7 @@ def test_two_at_once_under_one_key_are_one(harness: ServerHarness) -> None:
 
     thread = threading.Thread(target=first)
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     with pytest.raises(KeyBusy):
         actions.run(WHO, "try", None, slow, asked={}, key="k")
     leave.set()
@@ -130,7 +130,7 @@ def test_only_so_many_changes_wait_at_once_and_looking_goes_on(harness: ServerHa
 
     def slow(_: object) -> ActionResult:
         entered.release()
-        assert leave.wait(20)
+        assert leave.wait(60)
         return ActionResult(document={})
 
     threads = [
@@ -139,7 +139,7 @@ def test_only_so_many_changes_wait_at_once_and_looking_goes_on(harness: ServerHa
     for thread in threads:
         thread.start()
     for _ in threads:
-        assert entered.acquire(timeout=20)
+        assert entered.acquire(timeout=60)
     assert Answer(client.post("/api/sessions/changelog/fork", json={})).status == 429
     assert client.get("/api/sessions").status_code == 200
     reported = client.get("/api/actions").json()["items"][0]
@@ -211,7 +211,7 @@ def test_of_many_who_change_a_session_at_once_each_is_told_and_each_is_written_d
 
     def ask(number: int, method: str, path: str, body: Any) -> None:
         client = harness.client(("operate", "admin")[number % 2] if path.endswith(("fork", "send")) else "admin")
-        start.wait(20)
+        start.wait(60)
         reported.append((path.rpartition("/")[2], client.request(method, path, json=body).status_code))
 
     threads = [threading.Thread(target=ask, args=(number, *one)) for number, one in enumerate(asked)]

@@ -81,7 +81,7 @@ def test_a_server_killed_while_it_puts_a_session_in_line_has_put_it_there_or_not
         headers = {"Idempotency_Key": "once"}
         body = {"queue": "night", "prompt": "third"}
         assert server.call("POST", "/api/sessions/job/resume", body, **headers)[0] == 0, point
-        assert server.process.wait(10) == -9, point
+        assert server.process.wait(60) == -9, point
         server.kill()
         server.more.pop("RELIGHT_FAULT")
         server.start()

@@ -39,13 +39,13 @@ def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(
 
     def slow(ref: str) -> Any:
         begun.set()
-        assert go.wait(10)
+        assert go.wait(60)
         return load(ref)
 
     monkeypatch.setattr(some.rl.history, "load", slow)
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(folds.load, "changelog") for _ in range(4)]
-        assert begun.wait(10)
+        assert begun.wait(60)
         go.set()
         assert len({id(one.result(10)) for one in waiting}) == 1 and folds.loads == 1
     with pytest.raises(NotFound):

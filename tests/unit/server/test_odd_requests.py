@@ -48,7 +48,7 @@ def test_a_cursor_with_a_number_that_no_store_has_is_refused_everywhere(
 
 def test_a_last_event_id_of_digits_that_are_no_number_is_refused(some: ServerHarness) -> None:
     with listening(some) as port:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         headers = some.headers() | {"Host": HOST, "Last-Event-ID": "\xb2"}  # one byte, which Python takes for a digit
         connection.request("GET", "/api/sessions/fix-login/events", headers=headers)
         assert connection.getresponse().status == 400
@@ -111,7 +111,7 @@ NO_HTTP = {
 
 def answered(port: int, sent: bytes) -> tuple[int, dict[str, Any]]:
     """The status and the document of the first answer to some bytes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
         peer.sendall(sent)
         answer = http.client.HTTPResponse(peer)
         answer.begin()
@@ -132,7 +132,7 @@ def test_what_never_becomes_a_request_is_refused_as_a_problem_too(
             assert status == (408 if "too long" in what else 401 if "web" in what else 400), what
         # the answer has begun, and then it is no HTTP any more: that ends, without a word and without a fault
         begun = b"GET /api/sweep HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
             peer.sendall(begun)
             assert peer.recv(4096).startswith(b"HTTP/1.1 401")
             peer.sendall(b"zz\r\n")

@@ -155,7 +155,7 @@ base, token = sys.argv[1:]
 asked = urllib.request.Request(base + "/api/sessions/job/resume", data=b"{}", method="POST")
 asked.add_header("Authorization", "Bearer " + token)
 asked.add_header("Content-Type", "application/json")
-urllib.request.urlopen(asked, timeout=20).read()
+urllib.request.urlopen(asked, timeout=60).read()
 """
 
 

@@ -296,7 +296,7 @@ def test_hanging_models_time_out_and_leave_nothing(tmp_path: Path, figure: Figur
             return took
 
     took = asyncio.run(main())
-    assert took < 20, "they waited for one another"
+    assert took < count * 0.75, "they waited for one another"
     assert len(effects) == len(set(effects))
     figure("G10", f"{count} async agents timed out in their models, 0 tasks and 0 leases left, 0 effects twice")
 

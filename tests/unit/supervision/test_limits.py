@@ -227,9 +227,7 @@ def test_without_a_supervisor_the_library_holds_its_limits_itself() -> None:
 
 
 def test_a_plain_command_is_halted_at_its_time_limit(shell: Shell) -> None:
-    began = time.monotonic()
-    done = shell.run("run", "--name", "job", "--time-limit", "1", "--", "sleep", "8")
-    assert time.monotonic() - began < 5
+    done = shell.run("run", "--name", "job", "--time-limit", "1", "--", "sleep", "600")
     info = shown(shell)
     assert (info["status"], done.returncode) == ("halted", HALTED)
     assert "time limit reached" in info["reason"]
@@ -252,30 +250,26 @@ def test_a_library_program_is_halted_at_its_time_limit_and_needs_more_to_go_on(s
 def test_time_counts_over_all_attempts_also_after_a_kill(shell: Shell) -> None:
     words = ["run", "--name", "job", "--time-limit", "3", "--", "sleep", "60"]
     child = shell.start(*words)
-    eventually(lambda: _worked(shell) >= 2.0, seconds=20, what="two seconds of work that are known")
+    eventually(lambda: _worked(shell) >= 2.0, what="two seconds of work that are known")
     child.kill()
     child.communicate()
-    began = time.monotonic()
+    before = _worked(shell)
     assert shell.run("resume", "job", "--yes").returncode == HALTED
-    assert time.monotonic() - began < 3 + 2, "the second attempt got the whole time again"
-    assert shown(shell)["status"] == "halted"
+    info = shown(shell)
+    assert info["status"] == "halted"
+    assert info["worked_seconds"] - before < 3, "the second attempt got the whole time again"
 
 
 @pytest.mark.crash
 def test_what_passes_after_a_kill_is_no_work_and_a_resume_has_the_rest_of_its_time(shell: Shell) -> None:
-    child = shell.start("run", "--name", "job", "--time-limit", "1", "--", "sleep", "8")
-    eventually(lambda: relight_began(shell), seconds=20, what="its first step")
+    child = shell.start("run", "--name", "job", "--time-limit", "1", "--", "sleep", "600")
+    eventually(lambda: relight_began(shell), what="its first step")
     child.kill()
     child.communicate()
     time.sleep(1.2)  # longer than its whole limit, and nobody worked
-    began = time.monotonic()
     done = shell.run("resume", "job", "--yes")
-    took = time.monotonic() - began
     assert done.returncode == HALTED, done.stderr
     assert (shown(shell)["status"], shown(shell)["attempt"]) == ("halted", 2)
-    began = time.monotonic()
-    assert shell.run("run", "--name", "calm", "--", "true").returncode == 0
-    assert took < max(3.0, 4 * (time.monotonic() - began)), "its second, a start, and what this machine's load adds"
 
 
 def relight_began(shell: Shell) -> bool:

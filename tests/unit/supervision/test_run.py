@@ -260,7 +260,7 @@ LIBRARY_FOREVER = (
 def test_a_stop_reaches_the_program_and_is_told_as_one(shell: Shell, program: str, number: signal.Signals) -> None:
     process = running(shell, PYTHON, "-c", program)
     process.send_signal(number)
-    _, talk = process.communicate(timeout=30)
+    _, talk = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     info = session(shell, "going")
     assert (info["status"], info["attempt"]) == ("terminated", 1)
@@ -275,9 +275,9 @@ def test_a_second_ctrl_c_kills(shell: Shell) -> None:
     process.send_signal(signal.SIGINT)
     said = process.stdout.readline()
     if said != "no\n":  # it has ended: let it say why
-        pytest.fail(f"{said!r}, then {process.communicate(timeout=30)}, exit code {process.wait(30)}")
+        pytest.fail(f"{said!r}, then {process.communicate(timeout=60)}, exit code {process.wait(60)}")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGKILL
     assert session(shell, "going")["status"] == "terminated"
 
@@ -293,7 +293,7 @@ def test_the_whole_group_dies_with_the_program(shell: Shell) -> None:
     process = running(shell, PYTHON, "-c", program)
     grandchild = int((shell.directory / "pid").read_text())
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     eventually(lambda: not alive(grandchild), what="the end of the grandchild")
 
 
@@ -302,7 +302,7 @@ def test_stop_asks_the_supervisor_so_that_nothing_starts_it_again(shell: Shell, 
     process = running(shell, PYTHON, "-c", program)
     stopped = shell.json("stop", "going")
     assert (stopped["pid"], stopped["killed"]) == (process.pid, False)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     info = session(shell, "going")
     assert (info["status"], info["attempt"]) == ("terminated", 1)
 
@@ -319,7 +319,7 @@ def test_stop_ends_a_program_of_ones_own_loop_too(shell: Shell) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     assert shell.json("stop", "own")["supervised"] is False
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert session(shell, "own")["status"] == "terminated"
 
 
@@ -332,7 +332,7 @@ def test_a_killed_supervisor_leaves_a_truthful_list_and_a_session_that_goes_on(s
     (shell.directory / "forever.py").write_text(program)
     process = running(shell, PYTHON, "forever.py")
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     eventually(lambda: session(shell, "going")["status"] == "terminated", what="the truth")
     assert "its process died" in session(shell, "going")["reason"]
     (shell.directory / "forever.py").write_text("print('went on')")
@@ -359,7 +359,7 @@ def test_what_a_dead_attempt_left_running_is_ended_before_the_next(shell: Shell)
     process = running(shell, PYTHON, "leaves.py")
     left = int((shell.directory / "pid").read_text())
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     eventually(lambda: session(shell, "going")["status"] == "terminated", what="the truth")
     assert alive(left)
     assert f"(pid {left})" in shell.screen("can-resume", "going").text
@@ -376,7 +376,7 @@ def test_a_running_session_is_not_resumed_twice(shell: Shell) -> None:
     assert "(RL-4001)" in refused.stderr
     assert f"pid {process.pid} on" in refused.stderr
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
 
 
 def test_a_completed_session_goes_on_only_with_a_new_prompt(shell: Shell) -> None:

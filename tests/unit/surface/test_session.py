@@ -52,14 +52,14 @@ def test_threads_that_come_first_together_open_one_store(store: Path) -> None:
     barrier, found = threading.Barrier(8), list[int]()
 
     def look() -> None:
-        barrier.wait(10)
+        barrier.wait(60)
         found.append(id(HANDLES.get(None)))
 
     threads = [threading.Thread(target=look) for _ in range(8)]
     for one in threads:
         one.start()
     for one in threads:
-        one.join(10)
+        one.join(60)
     assert len(found) == 8 and len(set(found)) == 1
 
 
@@ -93,7 +93,7 @@ def test_wait_is_for_a_session_that_somebody_else_holds(store: Path) -> None:
         begun = time.monotonic()
         with pytest.raises(LeaseHeld) as refused:
             relight.session("a", wait=0.2)
-        assert 0.15 <= time.monotonic() - begun < 10
+        assert 0.15 <= time.monotonic() - begun < 60
     assert "this process" in str(refused.value) and "close()" in refused.value.hints[0]
     held = relight.session("a")
     closer = threading.Timer(0.2, held.close)

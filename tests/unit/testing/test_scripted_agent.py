@@ -53,7 +53,7 @@ class Place:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         child = self.start(*arguments)
-        out, error = child.communicate(timeout=30)
+        out, error = child.communicate(timeout=60)
         return child.returncode, out, error
 
     def lines(self, session: str) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def test_lines_reach_the_disk_late(play: Played) -> None:
     eventually((location.work / "here").exists)
     assert not list(location.home.rglob(f"{session}.jsonl"))
     child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=20)
+    child.communicate(timeout=60)
     assert child.returncode == 143
     assert location.lines(session)
 
@@ -244,7 +244,7 @@ def test_an_interrupted_agent_says_so_and_ends_with_0(play: Played) -> None:
     child = location.start("-p", "do it", *STREAM)
     eventually((location.work / "here").exists)
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=60)
     assert child.returncode == 0
     assert json.loads(out.splitlines()[-1])["terminal_reason"] == "aborted_tools"
 
