@@ -89,10 +89,14 @@ class Row(msgspec.Struct, kw_only=True):
     """no longer in the model's view, after a rewind or a compaction"""
     calls: list[Row] = []
     """the tool calls of a reply, where rows are folded into turns"""
-    asks: list[str] = []
-    """ids of the calls that this message requests"""
+    asks: dict[str, str] = {}
+    """the calls that this message requests: id and display name"""
     silent: bool = False
     """a message without text of its own, that only requests calls"""
+    asked: int = 0
+    """the step that requested the call; 0: not known"""
+    until: int = 0
+    """the last step that changed the row, if it is not its own"""
     part: str = ""
     """which part of its step it is; with the seq it names the row, wherever the narration began"""
 
@@ -100,6 +104,11 @@ class Row(msgspec.Struct, kw_only=True):
     def id(self) -> str:
         """Unique among the rows of a session, and the same in every window of its journal."""
         return f"s{self.seq}-{self.part}"
+
+    @property
+    def last(self) -> int:
+        """The last step that is shown in the row, or in one of its calls."""
+        return max(self.seq, self.until, *(one.last for one in self.calls))
 
     @property
     def role(self) -> Role:
@@ -208,8 +217,7 @@ class Narrator:
 
     def _message(self, event: Event, view: Message) -> list[Row]:
         calls = [block for block in view.blocks if isinstance(block, Call)]
-        for call in calls:
-            self._names.learn(call.id, call.name, call.arguments)
+        asks = {call.id: self._names.learn(call.id, call.name, call.arguments) for call in calls}
         results = [block for block in view.blocks if isinstance(block, Result)]
         if results and view.role != "assistant":
             return [row for result in results for row in self._result(event, result)]
@@ -223,7 +231,7 @@ class Narrator:
             if not parts and view.blocks and all(isinstance(block, Reason) for block in view.blocks):
                 return []  # reasoning only: what follows has a row of its own
             seconds = (event.at - self._last_at).total_seconds() if self._last_at is not None else None
-            text, asks = ", ".join(parts) or "(no text)", [call.id for call in calls]
+            text = ", ".join(parts) or "(no text)"
             return [_row(event, "model", text, seconds=seconds, asks=asks, silent=not said and not images)]
         if view.role == "system" and not view.blocks:
             return []  # bookkeeping of a coding agent
@@ -240,8 +248,9 @@ class Narrator:
         for intent in event.intents:
             text = self._names.known(intent["id"]) or call_line(intent["name"], intent.get("arguments"))
             effect = str(intent.get("effect") or "")
-            row = _row(event, "tool", text, mark="…", effect=effect, call=intent["id"], begins=True)
-            self._open[intent.get("asked_seq", 0), intent["id"]] = row
+            asked, call = intent.get("asked_seq", 0), intent["id"]
+            row = _row(event, "tool", text, mark="…", effect=effect, call=call, asked=asked, begins=True)
+            self._open[asked, call] = row
             rows.append(row)
         return rows
 

@@ -72,7 +72,7 @@ def test_scrolled_up_nothing_moves_and_new_steps_are_counted(site: Site) -> None
     s = working(site, steps=80)
     page = site.page(f"/sessions/{s.id}")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
-    page.evaluate("scrollTo(0, 300)")
+    page.evaluate("dispatchEvent(new Event('wheel')); scrollTo(0, 300)")
     for n in range(50):
         s.append({"role": "assistant", "content": f"new {n}"})
     pill = page.locator("#pill")
@@ -225,7 +225,7 @@ def test_a_store_that_does_not_answer_is_said_and_what_was_read_stays(site: Site
     page.route("**/news?*", lambda route: route.fulfill(status=503, body="{}"))
     s.append({"role": "assistant", "content": "not yet seen"})
     expect(page.locator("#gone")).to_be_visible()
-    expect(page.locator("#gone")).to_contain_text("Store does not answer since")
+    expect(page.locator("#gone")).to_contain_text("The store does not answer since")
     expect(page.locator("#rows")).to_contain_text("step 2")
     page.unroute("**/news?*")
     page.evaluate("relight.paint()")

@@ -5,7 +5,7 @@
 (() => {
   const { $, $$, body, remembered, fragment, morph, tick, say, see, markUnseen, peek, load, copy } = relight;
   const page = body.dataset.page, dot = $("#live");
-  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, FALLBACK = 5000, LOOK = 2000, NEAR = 48;
+  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, AGAIN = 2000, LOOK = 2000, SLOW = 3000, NEAR = 48, SETTLE = 40;
 
   function state(name, text = name) {
     dot.dataset.state = name;
@@ -14,9 +14,10 @@
 
   // -- painting: at most four times a second, one at a time, and never what nobody looks at -------------------------
 
-  let wanted = false, painting = false, last = 0, failed = 0;
+  let wanted = false, painting = false, last = 0, failed = 0, retry = null;
   let whole = !body.dataset.events; // the list: events were missed, so all rows are read again
   const again = () => { whole = true; paint(); };
+  const painters = { session, sessions, operations };
   function paint() {
     if (document.hidden) return; // whoever comes back opens the stream anew, and that paints
     wanted = true;
@@ -27,8 +28,8 @@
         wanted = false;
         last = Date.now();
         try {
-          await (page === "session" ? session() : page === "sessions" ? sessions() : strip());
-          if (failed) { failed = 0; $("#gone").hidden = true; body.classList.remove("stale"); enable(true); }
+          await (painters[page] ?? strip)();
+          answered();
         } catch (error) { gone(error); }
         const rest = last + PAINT - Date.now();
         if (wanted && rest > 0) await new Promise((go) => setTimeout(go, rest));
@@ -37,17 +38,31 @@
     }, Math.max(0, last + PAINT - Date.now()));
   }
 
+  // What does not answer is named: this browser's network, the server, or its store. What was read stays.
+  let since = null;
   function gone(error) {
     if (String(error.message) === "401") { location.reload(); return; }
-    const since = new Date();
     whole = true; // what the stream named meanwhile was not read
-    if (!failed++) {
-      const bar = $("#gone");
-      bar.hidden = false;
-      bar.firstElementChild.textContent = `Store does not answer since ${since.toTimeString().slice(0, 8)}; showing what was read then; retrying every 5 s`;
-      enable(false);
-    }
-    setTimeout(paint, FALLBACK);
+    since ??= new Date();
+    const status = Number(error.message), told = Number.isNaN(status);
+    const who = !navigator.onLine ? "This browser is offline" : told ? "The server does not answer" : status === 503 ? "The store does not answer" : status === 404 || status === 410 ? "This is no longer there" : `The server answers with an error (${status})`;
+    const bar = $("#gone");
+    bar.hidden = false;
+    bar.firstElementChild.textContent = `${who} since ${since.toTimeString().slice(0, 8)}. The page shows what was read before; it tries again every ${AGAIN / 1000} s.`;
+    if (!failed++) enable(false);
+    state("gone", !navigator.onLine ? "offline" : "no answer");
+    clearTimeout(retry);
+    retry = setTimeout(paint, AGAIN);
+  }
+  function answered() {
+    if (!failed) return;
+    failed = 0;
+    since = null;
+    clearTimeout(retry);
+    $("#gone").hidden = true;
+    enable(true);
+    if (stream?.readyState === EventSource.OPEN) state("live");
+    else if (page && !document.hidden) { close(); open(); }
   }
 
   function enable(on) {
@@ -144,10 +159,28 @@
   let follow = body.dataset.follow === "1", unread = 0;
   const nearEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY <= NEAR;
 
+  // Rows get their height when they come near the screen, so the end moves while one goes there: until it does not, or
+  // somebody scrolls.
+  let moves = 0;
+  function settle(move) {
+    const mine = ++moves;
+    let left = SETTLE, still = 0, height = 0;
+    const next = () => {
+      if (mine !== moves || !left-- || still > 4) return;
+      move();
+      still = document.documentElement.scrollHeight === height ? still + 1 : 0;
+      height = document.documentElement.scrollHeight;
+      requestAnimationFrame(next);
+    };
+    next();
+  }
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(kind, () => { moves++; }, { passive: true });
+  const toEnd = () => settle(() => scrollTo({ top: document.documentElement.scrollHeight }));
+
   async function session() {
     const at = rows && !$("[data-more='later']") ? Number(rows.dataset.upto) : null;
     const address = `/sessions/${body.dataset.id}/news?after=${at ?? body.dataset.seq}`;
-    const got = await fragment(rows ? address + `&${rows.dataset.src.split("?")[1]}` : address);
+    const got = await fragment(at === null ? address : `${address}&from=${rows.dataset.after}&${rows.dataset.src.split("?")[1]}`);
     if (document.hidden) return;
     strip(got);
     const head = got.querySelector("#head");
@@ -157,35 +190,86 @@
       tick(head);
       const more = $("details.more", mine);
       if (more?.open) $("details.more", head).open = true;
+      const moved = body.dataset.seq !== head.dataset.seq || mine.dataset.status !== head.dataset.status;
       if (!mine.contains(document.activeElement) || globalThis.htmx) morph(mine, head);
       body.dataset.seq = head.dataset.seq;
       if (!document.hidden) see(body.dataset.id, head.dataset.seq);
+      parts(moved, head.dataset.live === "1");
     }
-    if (at === null) return;
-    const news = got.querySelector("ol");
+    const news = at === null ? null : got.querySelector("ol[data-upto]");
     if (!news || Number(news.dataset.upto) < at) return;
     const skipped = Number(news.dataset.skipped ?? 0);
-    const stay = follow && nearEnd() && !document.hidden;
-    let added = 0;
-    tick(news);
-    for (const row of [...news.children]) {
-      const old = document.getElementById(row.id);
-      if (old) { // an open call has ended, a turn has got a tool
-        for (const kept of ["on", "new", "here", "earlier"]) row.classList.toggle(kept, old.classList.contains(kept));
-        morph(old, row);
-        continue;
-      }
-      if (Number(row.dataset.seq) <= at) continue;
-      row.classList.add("new");
-      rows.append(row);
-      added++;
-    }
-    rows.dataset.upto = news.dataset.upto;
     if (skipped) { relight.toast(`${skipped} steps while the tab slept`); location.reload(); return; }
+    const stay = follow && nearEnd();
+    tick(news);
+    const added = merge(rows, news);
+    rows.dataset.upto = news.dataset.upto;
+    const range = $("#range");
+    if (range) range.textContent = `@${Number(rows.dataset.after) + 1} to @${news.dataset.upto} of ${Number(news.dataset.upto).toLocaleString("en")}`;
     if (!added) return;
-    if (stay) { scrollTo({ top: document.documentElement.scrollHeight }); unread = 0; }
+    if (stay) { toEnd(); unread = 0; }
     else unread += Number(news.dataset.upto) - at;
     pill();
+  }
+
+  // Makes the rows after `data-after` what the server says they are: each once, in its order. Those before it stay.
+  function merge(list, news) {
+    const from = Number(news.dataset.after), fresh = [...news.children], ids = new Set(fresh.map((row) => row.id));
+    let place = null, added = 0;
+    for (const row of [...list.children]) {
+      if (Number(row.dataset.seq) <= from) place = row;
+      else if (!ids.has(row.id)) row.remove(); // a call that has its reply now, and is shown there
+    }
+    for (const row of fresh) {
+      const old = document.getElementById(row.id), mine = old?.parentElement === list ? old : null;
+      if (mine) for (const kept of ["on", "new", "here", "earlier"]) row.classList.toggle(kept, mine.classList.contains(kept));
+      if (mine) morph(mine, row);
+      if (Number(row.dataset.seq) <= from) continue; // a call that began before, and ended now
+      const now = mine ? document.getElementById(row.id) : row;
+      if (!mine) { now.classList.add("new"); added++; }
+      if (!mine || now.previousElementSibling !== place) place ? place.after(now) : list.prepend(now);
+      place = now;
+    }
+    return added;
+  }
+
+  // -- what is beside the rows: the other tabs and the plots, read anew when something happened, not more often than they can
+
+  let partsAt = 0, partsDue = false, partsRead = null;
+  function parts(moved, live) {
+    partsDue ||= moved || (live && Date.now() - partsAt > 5 * SLOW); // time passes in the plots too
+    if (!partsDue || partsRead) return;
+    partsRead = setTimeout(async () => {
+      partsDue = false;
+      try {
+        await Promise.all([rows ? null : anew("#tab"), relight.reload("#plots [data-from]")]);
+      } catch { /* the next paint says that nothing answers */ }
+      partsAt = Date.now();
+      partsRead = null;
+    }, Math.max(0, partsAt + SLOW - Date.now()));
+  }
+
+  // Reads this page again and puts a part of it in place; what was loaded on demand, typed or opened in it stays.
+  async function anew(...selectors) {
+    const got = await fragment(location.href);
+    for (const selector of selectors) {
+      const mine = $(selector), fresh = got.querySelector(selector);
+      if (!mine || !fresh || getSelection().toString() && mine.contains(getSelection().anchorNode)) continue;
+      tick(fresh);
+      for (const one of $$("[data-src]", fresh)) {
+        const loaded = $$("[data-from]", mine).find((other) => other.dataset.from === one.dataset.src);
+        if (loaded) one.replaceWith(loaded.cloneNode(true));
+      }
+      morph(mine, fresh);
+    }
+    return got;
+  }
+
+  let operationsAt = 0;
+  async function operations() {
+    if (Date.now() - operationsAt < SLOW) { await strip(); setTimeout(paint, SLOW); return; }
+    operationsAt = Date.now();
+    strip(await anew("#main"));
   }
 
   function pill() {
@@ -196,7 +280,7 @@
     const said = $("#following b");
     if (said) said.textContent = follow ? "on" : "off";
   }
-  $("#pill")?.addEventListener("click", () => { unread = 0; follow = true; pill(); scrollTo({ top: document.documentElement.scrollHeight }); });
+  $("#pill")?.addEventListener("click", () => { unread = 0; follow = true; pill(); toEnd(); });
   addEventListener("scroll", () => { if (unread && nearEnd()) { unread = 0; pill(); } }, { passive: true });
 
   // -- a phone shows the last rows, and the others when asked for -------------------------------------------------------
@@ -224,14 +308,18 @@
       const part = got.querySelector("ol");
       tick(part);
       const height = document.documentElement.scrollHeight;
-      for (const row of $$(".row", part)) if (document.getElementById(row.id)) row.remove();
       if (earlier) {
+        for (const row of [...rows.children]) if (Number(row.dataset.seq) <= Number(rows.dataset.after)) row.remove(); // in their place now
         rows.prepend(...part.children);
         rows.dataset.after = part.dataset.after;
         scrollBy({ top: document.documentElement.scrollHeight - height });
         if (Number(part.dataset.after) <= 0) link.closest("p").remove();
       } else {
-        rows.append(...part.children);
+        for (const row of [...part.children]) {
+          const old = document.getElementById(row.id);
+          if (old?.parentElement === rows) morph(old, row);
+          else if (Number(row.dataset.seq) > Number(rows.dataset.upto)) rows.append(row);
+        }
         rows.dataset.upto = part.dataset.upto;
         if (Number(part.dataset.upto) >= Number(part.dataset.newest)) link.closest("p").remove();
       }
@@ -241,33 +329,39 @@
 
   // -- the one stream -----------------------------------------------------------------------------------------------------
 
-  let stream = null, poll = null, tries = 0;
+  let stream = null, poll = null, tries = 0, reopening = null;
   const address = page === "session" ? `/api/sessions/${body.dataset.id}/events` : "/api/events";
 
   function open() {
     clearInterval(poll);
+    clearTimeout(reopening);
     poll = null;
     if (stream || !page || page === "checkpoint") return;
     // The general stream goes on where the page was rendered or closed it, so nothing is fetched twice.
     const from = page === "session" ? `?after=${body.dataset.seq}` : `?brief=true${body.dataset.events ? `&after=${body.dataset.events}` : ""}`;
-    stream = new EventSource(address + from);
-    stream.onopen = () => { tries = 0; state("live"); if (page !== "sessions" || whole || failed) paint(); };
-    for (const kind of ["step", "session", "counts", "reload", "message"]) stream.addEventListener(kind, (event) => {
+    const mine = stream = new EventSource(address + from);
+    mine.onopen = () => { tries = 0; if (!failed) state("live"); if (page !== "sessions" || whole || failed) paint(); };
+    for (const kind of ["step", "session", "counts", "reload", "message"]) mine.addEventListener(kind, (event) => {
       if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
       if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }
       whole ||= kind === "reload";
       paint();
     });
-    stream.addEventListener("over", () => { close(); again(); state("off", "ended"); poll = setInterval(again, POLL); });
-    stream.onerror = () => {
-      if (stream?.readyState === EventSource.CLOSED) { // refused: too many streams, or no longer let in
-        close();
-        state("off", "polling");
-        poll = setInterval(again, FALLBACK);
-      } else state("reconnecting", `reconnecting (${++tries})`);
+    mine.addEventListener("over", () => { close(); again(); state("off", "not live"); poll = setInterval(again, POLL); }); // removed, or damaged
+    mine.onerror = () => {
+      if (stream !== mine) return;
+      tries++;
+      if (!failed) state("reconnecting", `reconnecting (${tries})`);
+      if (mine.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      close(); // refused: too many streams, or a server that is not ready; what is shown is polled meanwhile
+      if (!failed) state("off", "polling");
+      again();
+      reopening = setTimeout(open, Math.min(POLL, AGAIN * tries));
     };
   }
   function close() { stream?.close(); stream = null; }
+  addEventListener("offline", () => gone(new TypeError("offline")));
+  addEventListener("online", paint);
 
   async function glance() { // while hidden: one small question, for the title
     try {
@@ -289,12 +383,17 @@
   }, LOOK);
   document.addEventListener("visibilitychange", visible);
   addEventListener("pagehide", close);
-  addEventListener("pageshow", (event) => { if (event.persisted) visible(); });
+  addEventListener("pageshow", (event) => {
+    $("#filters")?.reset(); // what the address says, not what was chosen before one went back
+    if (event.persisted) visible();
+  });
   relight.visible = visible;
   relight.paint = paint;
+  relight.read = () => (painters[page] ?? strip)(); // one paint, at once
 
   // -- keys: none changes anything by itself --------------------------------------------------------------------------------
 
+  const isProblem = (row) => row.matches(".problem, [data-attention]");
   const keysOn = () => remembered.get("keys", "on") === "on";
   const list = () => page === "sessions" ? $$("tr.s") : $$("#rows > .row");
   function step(by, filter = () => true) {
@@ -321,7 +420,7 @@
   const keys = {
     "/": () => ($("#search").focus(), $("#search").select()),
     j: () => step(1), k: () => step(-1),
-    n: () => step(1, (row) => row.matches(".problem")), p: () => step(-1, (row) => row.matches(".problem")),
+    n: () => step(1, isProblem), p: () => step(-1, isProblem),
     " ": () => { const row = current(); if (page !== "sessions" || !row) return false; peek(row); },
     Enter: () => { const row = current(); if (!row || document.activeElement?.matches("a, button, summary")) return false; location.href = row.dataset.id ? `/sessions/${row.dataset.id}` : $(".sq a", row)?.href ?? location.href; },
     f: () => { follow = !follow; pill(); },
@@ -358,7 +457,7 @@
     onOff.addEventListener("change", () => remembered.set("keys", onOff.checked ? "on" : "off"));
     $("#keys-button").addEventListener("click", () => $("#keys").showModal());
   }
-  $("#next-problem")?.addEventListener("click", () => step(1, (row) => row.matches(".problem")));
+  $("#next-problem")?.addEventListener("click", () => step(1, isProblem));
 
   // -- notifications: off until asked ------------------------------------------------------------------------------------------
 
@@ -381,9 +480,10 @@
     badge(Number($("#strip").dataset.needs));
     if (page === "session") {
       see(body.dataset.id, body.dataset.seq);
-      const here = $(".row.here");
-      if (here) here.scrollIntoView({ block: "center" });
-      else if (rows && body.dataset.follow === "1" && rows.children.length > 12 && !location.hash) scrollTo({ top: document.documentElement.scrollHeight });
+      const here = $("#rows .here");
+      // A running session is followed at its end; one that is over is read from its head, which says how it ended.
+      if (here) settle(() => here.scrollIntoView({ block: "center" }));
+      else if (rows && follow && $("#head").dataset.live === "1" && !location.hash) toEnd();
       pill();
     }
     if (page === "sessions") {

@@ -143,10 +143,11 @@ const relight = (() => {
   function seenOf(id) { return Number(remembered.get(`seen.${id}`, "-1")); }
   function see(id, seq) { if (Number(seq) > seenOf(id)) remembered.set(`seen.${id}`, seq); }
   const ENDED = new Set(["completed", "failed", "terminated", "halted"]);
+  if (remembered.get("first") === null) remembered.set("first", String(Date.now()));
+  const first = Number(remembered.get("first", String(Date.now()))); // what ended before the first visit is not news
   function markUnseen(root = document) {
-    if (remembered.get("visited") === null) return; // the first visit: everything would be unseen
     for (const row of $$("tr.s", root)) {
-      const unseen = ENDED.has(row.dataset.status) && seenOf(row.dataset.id) < Number(row.dataset.seq);
+      const unseen = ENDED.has(row.dataset.status) && seenOf(row.dataset.id) < Number(row.dataset.seq) && Number(row.dataset.at) > first;
       $(".name a", row)?.classList.toggle("unseen", unseen);
     }
   }
@@ -178,8 +179,8 @@ const relight = (() => {
 
   async function load(element) {
     const address = element.dataset.src;
-    if (!address || element.dataset.loading) return;
-    element.dataset.loading = "1";
+    if (!address || element.dataset.from === address) return;
+    element.dataset.from = address;
     const slow = setTimeout(() => element.classList.add("htmx-request"), 400);
     try {
       const got = await fragment(address);
@@ -189,6 +190,17 @@ const relight = (() => {
       document.dispatchEvent(new CustomEvent("relight:loaded", { detail: element }));
     } catch { element.textContent = "loading failed; reload the page to try again"; }
     finally { clearTimeout(slow); element.classList.remove("htmx-request"); delete element.dataset.src; }
+  }
+
+  // What was loaded, once more; nothing moves while it comes.
+  async function reload(selector) {
+    for (const element of $$(selector)) {
+      const got = await fragment(element.dataset.from);
+      for (const [index, fold] of $$("details", element).entries()) $$("details", got)[index]?.toggleAttribute("open", fold.open);
+      element.replaceChildren(got);
+      tick(element);
+      document.dispatchEvent(new CustomEvent("relight:loaded", { detail: element }));
+    }
   }
 
   function lookers() {
@@ -308,7 +320,7 @@ const relight = (() => {
     document.addEventListener("click", (event) => { for (const more of $$("details.more[open]")) if (!more.contains(event.target)) more.open = false; });
   }
 
-  return { $, $$, body, remembered, fragment, morph, tick, say, toast, copy, settings, see, seenOf, markUnseen, peek, load, lookers, differences, plots, clicks, age };
+  return { $, $$, body, remembered, fragment, morph, tick, say, toast, copy, settings, see, seenOf, markUnseen, peek, load, reload, lookers, differences, plots, clicks, age };
 })();
 
 document.documentElement.classList.add("ready");

@@ -38,7 +38,7 @@ _RETRY_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
 _BRIEF: Final = ("id", "status", "seq", "created_at")
 HEARTBEAT: Final = b": still here\n\n"
-RETRY: Final = b"retry: 2000\n\n"
+RETRY: Final = b"retry: 1000\n\n"
 
 
 class Topic:
@@ -48,7 +48,7 @@ class Topic:
         self.newest = newest
         self.clients = 0
         self.over: str | None = None
-        """why the stream has ended; None while it is open"""
+        """why there will be no more; empty: the server closes, and clients connect again; None while it is open"""
         self._ring: deque[tuple[int, bytes]] = deque()
         self._max_events = max_events
         self._bytes = 0
@@ -132,7 +132,7 @@ class Hub:
         """End every stream and the follower; returns at once."""
         self._stopping.set()
         for topic in [self._all, self._brief, *self._topics.values()]:
-            topic.end("the server is shutting down")
+            topic.end("")
         self._readers.shutdown(wait=False)
 
     def join(self) -> None:
@@ -224,7 +224,8 @@ class Hub:
                 if frames:
                     continue
                 if topic.over is not None:
-                    yield _over(topic.over)
+                    if topic.over:
+                        yield _over(topic.over)
                     return
                 if not await topic.wait(self._settings.heartbeat_seconds):
                     yield HEARTBEAT
@@ -261,7 +262,6 @@ class Hub:
                     yield frame
                     sent = number_
                 if topic.over is not None:
-                    yield _over(topic.over)
                     return
                 if not frames and not await topic.wait(self._settings.heartbeat_seconds):
                     yield HEARTBEAT

@@ -7,7 +7,7 @@ a window begin some steps before it, so that an outcome in it finds its call; th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -47,7 +47,7 @@ def history_rows(
         for row in narrator.rows(event):
             if row.begun is not None:
                 row.begun.mark, row.begun.seconds, row.begun.detail = row.mark, row.seconds, row.detail
-                row.begun.problem = row.problem
+                row.begun.problem, row.begun.until = row.problem, row.seq
             elif row.word == "agent" and rule is not None:
                 _complete_rule(rule, event)
             else:
@@ -58,6 +58,7 @@ def history_rows(
 
 def _complete_rule(rule: Row, event: Event) -> None:
     """Add how the attempt was started, and whether it went on, to its rule."""
+    rule.until = event.seq
     for key in ("started", "taken_up"):
         note = event.note.get(key)
         if isinstance(note, dict) and note.get("rung") and str(note["rung"]) not in rule.text:
@@ -78,7 +79,7 @@ def fold_turns(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         last = folded[-1] if folded else None
         if row.silent and last is not None and (last.word, last.seq) == ("model", row.seq):
-            last.asks = [*last.asks, *row.asks]
+            last.asks = last.asks | row.asks
         else:
             folded.append(row)
     asking: dict[str, list[Row]] = {}
@@ -94,7 +95,20 @@ def fold_turns(rows: Sequence[Row]) -> list[Row]:
         # Providers use ids again: the last reply before the call, else the first one after it.
         reply = next((one for one in reversed(replies) if one.seq <= row.seq), replies[0])
         reply.calls = [*reply.calls, row]
+    for row in folded:
+        _complete_calls(row)
     return kept
+
+
+def _complete_calls(reply: Row) -> None:
+    """Put the calls of a reply in the order in which it requests them, with those that have not begun."""
+    begun: dict[str, list[Row]] = {}
+    for one in reply.calls:
+        begun.setdefault(one.call, []).append(one)
+    reply.calls = []
+    for number, (call, line) in enumerate(reply.asks.items()):
+        idle = Row(seq=reply.seq, at=reply.at, word="tool", text=f"{line} (not begun)", call=call, part=f"ask{number}")
+        reply.calls += begun.get(call) or [idle]
 
 
 def _as_event(event: Event) -> Row:
@@ -147,7 +161,8 @@ def filtered(rows: Sequence[Row], kind: Filter) -> list[Row]:
 STEPS: Final = 200
 ALL: Final = 5000
 SEED: Final = 40
-"""steps before the window that are read too, so that an outcome in it finds its call"""
+_SEEDS: Final = (SEED, 10 * SEED, ALL)
+"""steps around the window that are read too, so that calls across its edges are whole: more if fewer do not do"""
 _POSITION: Final = re.compile(r"@?(\d{1,12})")
 
 
@@ -182,6 +197,8 @@ class WindowRows(msgspec.Struct, kw_only=True):
     damaged_at: int | None = None
     hidden: int = 0
     """number of rows that the filter leaves out"""
+    here: str = ""
+    """id of the row that shows the step of the window's `at`"""
 
 
 def position(text: str | None) -> int | None:
@@ -211,19 +228,12 @@ def events_of(rl: Relight, session: str, after: int, upto: int) -> list[Event]:
     return list(rl.history.events(session, after=after, upto=upto))
 
 
-def window_rows(
-    rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter, seed: int = SEED
-) -> WindowRows:
-    """The rows of a window, up to the first damaged step, which is reported in the result."""
-    events: list[Event] = []
-    damage: Corrupt | None = None
-    try:
-        for event in rl.history.events(info.id, after=max(0, window.after - seed), upto=window.upto):
-            events.append(event)
-    except Corrupt as error:
-        damage = error
-    rows = history_rows(events, info.provider, partial(rl.history.load, info.id), density=density)
-    rows = [row for row in rows if row.seq > window.after]
+def window_rows(rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter) -> WindowRows:
+    """The rows of a window, up to the first damaged step, which is reported in the result.
+
+    A row of an earlier step that goes on in the window, a call that ends in it, is the first of them: no outcome has a
+    row of its own, and no call is told as open that ended after the window."""
+    rows, damage = _narrated(rl, info, window, density)
     path, labels = view_of(rl, info)
     marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
     kept = filtered(rows, kind)
@@ -234,7 +244,45 @@ def window_rows(
         damage=damage.what if damage is not None else None,
         damaged_at=damage.seq if damage is not None else None,
         hidden=len(rows) - len(kept),
+        here=row_at(kept, window.at) if window.at is not None else "",
     )
+
+
+def _narrated(rl: Relight, info: SessionInfo, window: Window, density: Density) -> tuple[list[Row], Corrupt | None]:
+    """The rows of a window, and the damage that ends them."""
+    for seed in _SEEDS:
+        low, high = max(0, window.after - seed), min(window.newest, window.upto + seed)
+        events, damage = list[Event](), None
+        try:
+            for event in rl.history.events(info.id, after=low, upto=high):
+                events.append(event)
+        except Corrupt as error:
+            damage = error
+        rows = history_rows(events, info.provider, partial(rl.history.load, info.id), density=density)
+        rows = [row for row in rows if row.last > window.after and row.seq <= window.upto]
+        lone = [one for one in _each(rows) if one.part.startswith("outcome")] if low else []
+        lone += [row for row in rows if row.word == "tool" and 0 < row.asked <= low]
+        later = [one for one in _each(rows) if one.mark == "…" and one.begins] if high < window.newest else []
+        if damage is not None or not lone + later:
+            break
+    else:
+        for one in later:
+            one.mark, one.detail = "", [f"no end of it within the next {ALL:,} steps"]
+    return rows, damage
+
+
+def _each(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows and the calls under them."""
+    for row in rows:
+        yield row
+        yield from row.calls
+
+
+def row_at(rows: Sequence[Row], seq: int) -> str:
+    """The id of the row that shows a step: its own, that of the call which it ends, else the last one before it."""
+    own = [one for one in _each(rows) if one.seq == seq] or [one for one in _each(rows) if one.until == seq]
+    before = [row for row in rows if row.seq <= seq]
+    return own[0].id if own else before[-1].id if before else ""
 
 
 def view_of(rl: Relight, info: SessionInfo) -> tuple[frozenset[int] | None, dict[int, str]]:

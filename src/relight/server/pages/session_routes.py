@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -18,10 +19,10 @@ from relight.history.events import Event
 from relight.server.pages import conversation, plots
 from relight.server.pages.files import Files, body_of, files_of
 from relight.server.pages.history import (
+    ALL,
     DENSITIES,
     FILTERS,
     SEED,
-    STEPS,
     Window,
     checkpoint_rows,
     events_of,
@@ -78,13 +79,17 @@ def add(router: APIRouter, site: Site) -> None:
     @router.get("/sessions/{ref}/news", response_class=HTMLResponse)
     def news(request: Request, ref: str) -> Response:
         info = found(site, ref)
-        seen = position(request.query_params.get("after")) or 0
-        skipped = max(0, info.seq - seen) if info.seq - seen > _MAX_BEHIND else 0
-        after = max(0, min(seen, info.seq) - _OVERLAP)
-        window = Window(after=after, upto=min(info.seq, after + STEPS + _MAX_BEHIND), newest=info.seq)
-        rows = "" if skipped or "density" not in request.query_params else _list(site, info, window, request)
-        if skipped:
-            rows = f'<ol data-upto="{info.seq}" data-after="{after}" data-skipped="{skipped}"></ol>'
+        asked = request.query_params
+        seen, begins = position(asked.get("after")) or 0, position(asked.get("from")) or 0
+        # What leaves the model's view by a rewind is older than any overlap.
+        news = site.rl.history.checkpoints(info.id, after=min(seen, info.seq), upto=info.seq)
+        left = any(row.kind in ("rewind", "reset") for row in news)
+        after = begins if left else max(begins, min(seen, info.seq) - _OVERLAP)
+        rows = ""
+        if info.seq - seen > _MAX_BEHIND or info.seq - after > ALL:
+            rows = f'<ol data-upto="{info.seq}" data-after="{after}" data-skipped="{info.seq - seen}"></ol>'
+        elif "density" in asked:
+            rows = _list(site, info, Window(after=after, upto=info.seq, newest=info.seq), request)
         return HTMLResponse(render("head.html", **header_values(site, info)) + rows + site.strip())
 
     _add_parts(router, site)
@@ -264,9 +269,16 @@ def _find(site: Site, info: SessionInfo, q: str, at: int | None) -> dict[str, An
         "total": hits.count,
         "number": index + 1 if seqs else 0,
         "at": seqs[index] if seqs else None,
+        "hit": _split(hits.hits[index].text, q) if seqs else None,
         "previous": here(at=seqs[index - 1]) if index > 0 else "",
         "next": here(at=seqs[index + 1]) if index + 1 < len(seqs) else "",
     }
+
+
+def _split(text: str, q: str) -> tuple[str, str, str]:
+    """An excerpt before, at and after the first place where it has the words."""
+    found = re.search(re.escape(q), text, re.IGNORECASE)
+    return (text[: found.start()], found[0], text[found.end() :]) if found else (text, "", "")
 
 
 def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:

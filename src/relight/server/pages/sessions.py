@@ -85,6 +85,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     glyph: str
     role: str
     quiet: bool
+    problem: bool
+    """it needs somebody; the keys `n` and `p` go to it"""
+    ended_ms: int
+    """time of its last change, for what this browser has not seen"""
     attempt: int
     agent: str
     where: str
@@ -244,6 +248,8 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         glyph=glyph,
         role=role,
         quiet=attention is not None and attention.kind == "quiet",
+        problem=attention is not None,
+        ended_ms=round(info.updated_at.timestamp() * 1000),
         attempt=info.attempt,
         agent=info.agent or "",
         where=words.short_path(words.working_directory(info)),
