@@ -20,6 +20,7 @@ from relight.server.actions import ActionRunner
 from relight.server.api import (
     actions,
     checkpoints,
+    costs,
     events,
     health,
     login,
@@ -52,6 +53,7 @@ from relight.server.starting import Starter
 from relight.server.state import ServerState
 from relight.server.timed_store import time_captures
 from relight.server.tokens import Tokens
+from relight.server.usage_totals import UsageTotals
 from relight.system.machine import SystemClock
 
 
@@ -88,7 +90,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, operations, search, several, statistics, token):
+    for noun in (actions, costs, operations, search, several, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)
@@ -119,6 +121,7 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         metrics=metrics,
         folds=Folds(rl),
         resume_stats=ResumeStats(rl),
+        usage_totals=UsageTotals(rl),
         upkeep=Upkeep(rl, state, settings, clock),
     )
 

@@ -20,6 +20,7 @@ from relight.server.resume_stats import ResumeStats
 from relight.server.settings import ServerSettings
 from relight.server.starting import Starter
 from relight.server.state import ServerState
+from relight.server.usage_totals import UsageTotals
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     folds: Folds
     """cache of folded sessions, shared by all requests"""
     resume_stats: ResumeStats
+    usage_totals: UsageTotals
+    """cost and tool calls of all sessions, read step by step"""
     upkeep: Upkeep
     """results of the daily verification and restore drill"""
 

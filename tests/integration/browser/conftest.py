@@ -169,6 +169,8 @@ def every_page(site: Site) -> dict[str, str]:
         "checkpoint": f"/checkpoints/{session}@tests-green",
         "compared": f"/checkpoints/{session}@tests-green?compare=other&other=@10",
         "operations": "/operations?resumes=1",
+        "costs": "/costs",
+        "compare": f"/compare?a={session}&b={site.rl.sessions.get('fix-login-argon2').id}",
         "dialog": f"/checkpoints/{session}@tests-green/do/rewind",
         "several": "/do/archive",
         "missing": "/sessions/nothing-here",

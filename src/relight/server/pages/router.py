@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from relight.server.api.several import stopped_alike
 from relight.server.http.guard import needs
 from relight.server.http.problems import Problem
-from relight.server.pages import checkpoint, dialog_routes, operations, session_routes
+from relight.server.pages import checkpoint, compare, costs, dialog_routes, operations, session_routes
 from relight.server.pages.digest import digest
 from relight.server.pages.rendering import answer, asset_response, render
 from relight.server.pages.sessions import PAGE, adoptable, filters_of, listing, rows
@@ -32,7 +32,7 @@ def pages(service: Service) -> APIRouter:
     site = Site(service)
     router = APIRouter(dependencies=[Depends(needs("read"))], include_in_schema=False)
     _first(router, site)
-    for noun in (session_routes, checkpoint, operations, dialog_routes):
+    for noun in (session_routes, checkpoint, compare, costs, operations, dialog_routes):
         noun.add(router, site)
     return router
 

@@ -1,0 +1,138 @@
+"""`/api/costs`: cost by day, model, agent, label and tool; numbers per tool; provider limits; queues with workers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from relight.server.http.routes import answer, get
+from relight.server.limits_and_queues import limits_of, queues_of
+from relight.server.service import Served, Service
+from relight.server.usage_totals import Spent, Totals
+from relight.values.checkpoint import at
+
+router = APIRouter()
+READ_SECONDS: Final = 0.4
+"""how long one request reads steps that were not counted yet"""
+
+
+class SpentDocument(BaseModel):
+    """A sum of replies; `unpriced` of them have no known cost and are not in it."""
+
+    name: str
+    cost: float
+    tokens: int
+    replies: int
+    unpriced: int
+
+
+class ToolDocument(BaseModel):
+    """The calls of one tool. `p50`, `p95` in seconds, at most 15 % too high; `cost` is an estimate."""
+
+    name: str
+    calls: int
+    errors: int
+    unknown: int
+    error_rate: float | None
+    p50: float | None
+    p95: float | None
+    cost: float
+
+
+class LimitDocument(BaseModel):
+    """A usage limit of a provider that queued sessions wait for."""
+
+    provider: str
+    model: str | None
+    until: str
+    sessions: int
+
+
+class QueueDocument(BaseModel):
+    """A queue with its load, and the living workers that serve it."""
+
+    name: str
+    queued: int
+    running: int
+    workers: list[str]
+
+
+class CostsDocument(BaseModel):
+    """Totals of the sessions created in the last `days`."""
+
+    days: int
+    sessions: int
+    complete: bool = Field(description="false: there are more sessions than were counted")
+    steps_left: int = Field(description="steps that are not counted yet; ask again")
+    total: SpentDocument
+    by_day: list[SpentDocument]
+    by_model: list[SpentDocument]
+    by_agent: list[SpentDocument]
+    by_label: list[SpentDocument]
+    tools: list[ToolDocument]
+    limits: list[LimitDocument]
+    queues: list[QueueDocument]
+
+
+@get(router, "/api/costs", model=CostsDocument, tag="operations")
+def costs(
+    request: Request, served: Served, days: Annotated[int, Query(ge=1, le=366, description="How far back.")] = 30
+) -> Response:
+    """Get what sessions cost, by day, model, agent, label and tool, and how tools, limits and queues are."""
+    return answer(request, costs_document(served, days))
+
+
+def costs_document(served: Service, days: int) -> dict[str, Any]:
+    """The same as JSON, also for the page."""
+    now = at(served.clock.now_us())
+    totals = served.usage_totals.of(now, days=days, seconds=READ_SECONDS)
+    limits = [{**one, "until": one["until"].isoformat()} for one in limits_of(served.rl, now)]
+    return _totals_document(totals) | {"limits": limits, "queues": queues_of(served.rl)}
+
+
+def _totals_document(totals: Totals) -> dict[str, Any]:
+    def rows(table: dict[str, Spent]) -> list[dict[str, Any]]:
+        return [_spent(name, table[name]) for name in sorted(table, key=lambda name: (-table[name].cost, name))]
+
+    tools = sorted(totals.tools.items(), key=lambda pair: (-pair[1].calls, pair[0]))
+    return {
+        "days": totals.days,
+        "sessions": totals.sessions,
+        "complete": totals.complete,
+        "steps_left": totals.steps_left,
+        "total": _spent("total", totals.whole),
+        "by_day": [_spent(day, totals.by_day[day]) for day in sorted(totals.by_day)],
+        "by_model": rows(totals.by_model),
+        "by_agent": rows(totals.by_agent),
+        "by_label": rows(totals.by_label),
+        "tools": [
+            {
+                "name": name,
+                "calls": one.calls,
+                "errors": one.errors,
+                "unknown": one.unknown,
+                "error_rate": round(one.errors / one.calls, 4) if one.calls else None,
+                "p50": _rounded(one.percentile(0.5)),
+                "p95": _rounded(one.percentile(0.95)),
+                "cost": round(one.cost, 6),
+            }
+            for name, one in tools
+        ],
+    }
+
+
+def _spent(name: str, one: Spent) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cost": round(one.cost, 6),
+        "tokens": one.tokens,
+        "replies": one.replies,
+        "unpriced": one.unpriced,
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return round(seconds, 4) if seconds is not None else None
