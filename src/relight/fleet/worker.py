@@ -28,6 +28,7 @@ from relight.ports import faults
 from relight.ports.store import Query
 from relight.ports.wakeup import Attendant, Attendants, Ticket, WorkEngine
 from relight.sessions.context import Context
+from relight.supervision.pause import paused
 from relight.values.queues import Worker
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE, StatusChange, headline
@@ -333,6 +334,9 @@ class WorkLoop:
         now_us = context.clock.instant().us
         self._full_until = {queue: until_us for queue, until_us in self._full_until.items() if until_us > now_us}
         if self._is_idle:
+            return
+        if paused(context) is not None:
+            self._took = True  # looked at again in the next round
             return
         lines = matching_queues(context.store.list_queue_keys(), options.queues, options.labels)
         lines = [line for line in lines if line.queue not in self._full_until]

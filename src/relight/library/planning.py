@@ -15,7 +15,7 @@ from relight.library.loaded import is_live, loaded
 from relight.operations import operator
 from relight.sessions import limits as limiting
 from relight.sessions.context import Context
-from relight.supervision import launch, start_plan, waiting
+from relight.supervision import launch, pause, start_plan, waiting
 from relight.supervision import start as starting
 from relight.values.call import Call
 from relight.values.checkpoint import at
@@ -65,7 +65,7 @@ def plan(context: Context, found: Found, *, disk: bool, options: ResumeOptions) 
         files_plan=files_plan,
         orphans=_orphans(context, found) if disk and not made.forks else [],
         wait_until=at(wake_us) if wake_us is not None else None,
-        reasons=[*made.reasons, limit] if limit is not None else made.reasons,
+        reasons=[*made.reasons, *(one for one in (limit, pause.reason_of(context)) if one is not None)],
     )
     # Waived twice: once here, so that the checks below are skipped only if something else blocks, and again for
     # what those checks add.

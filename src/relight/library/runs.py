@@ -17,6 +17,7 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.info import ResumePlan, SessionInfo
 from relight.values.options import AS_IT_IS, ResumeOptions, RunOptions
 from relight.values.outcome import Resumed, resumed
+from relight.values.queues import Pause
 from relight.values.session import Head, Pending
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from relight.supervision import agent as agents
     from relight.supervision import approvals, first_start, program, watcher
     from relight.supervision import launch as launching
+    from relight.supervision import pause as pausing
     from relight.supervision import stop as stopping
 else:
     repositories, forking, repair, planning, operator = map(
@@ -41,7 +43,7 @@ else:
             "relight.operations.operator",
         ),
     )
-    adopting, agents, approvals, first_start, program, watcher, launching, stopping = map(
+    adopting, agents, approvals, first_start, program, watcher, launching, pausing, stopping = map(
         LazyModule,
         (
             "relight.supervision.adopt",
@@ -51,6 +53,7 @@ else:
             "relight.supervision.program",
             "relight.supervision.watcher",
             "relight.supervision.launch",
+            "relight.supervision.pause",
             "relight.supervision.stop",
         ),
     )
@@ -113,6 +116,7 @@ class Runs(Noun):
     def plan_start(self, ref: str, options: ResumeOptions) -> Pending | None:
         """The session that a start would create, or None if it continues the existing one. Refuses what could not be
         started, and what is owned. Nothing is changed."""
+        pausing.refuse_paused(self._context)
         planned = first_start.plan(self._context, ref, options)
         if planned.pending is None:
             found = self._found(planned.session)
@@ -122,6 +126,7 @@ class Runs(Noun):
 
     def check_start(self, ref: str, options: ResumeOptions = AS_IT_IS) -> None:
         """Refuse what could not be started, and what is owned; nothing is changed."""
+        pausing.refuse_paused(self._context)
         found = self._found(ref)
         head = found.whole_head()
         launching.check_startable(self._context, found, options)
@@ -137,6 +142,7 @@ class Runs(Noun):
         and a start that fails leaves everything as it was. Before the head a fork is created, with the checkpoint's
         files in its own directory (`options.workspace`), or `in_place`."""
         context = self._context
+        pausing.refuse_paused(context)
         if isinstance(ref, Pending):
             made = first_start.FirstStart(context, ref.identity.id, options, pending=ref)
         else:
@@ -177,6 +183,19 @@ class Runs(Noun):
         """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react.
         `tree`: then those of all its children."""
         return (stopping.stop_tree if tree else stopping.stop)(self._context, self._found(ref))
+
+    def pause(self, *, by: str, reason: str | None = None) -> pausing.Paused:
+        """End everything that runs under supervision, on every machine that uses this store, and start nothing until
+        `unpause`. Nothing is lost: each session can be resumed where it was."""
+        return pausing.pause(self._context, by=by, reason=reason)
+
+    def unpause(self) -> Pause | None:
+        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
+        return pausing.unpause(self._context)
+
+    def paused(self) -> Pause | None:
+        """The pause that holds now, or None."""
+        return pausing.paused(self._context)
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its

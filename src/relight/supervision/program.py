@@ -34,7 +34,7 @@ from relight.history import events
 from relight.history.listing import info_of
 from relight.history.loading import Found, resolve
 from relight.journal.limits import Reached, overtime, spent, uncounted
-from relight.journal.queues.takeover import BY_A_PERSON
+from relight.journal.queues.takeover import BY_A_PERSON, NO_PROGRESS
 from relight.journal.status import derived_status
 from relight.operations.operator import write_once
 from relight.operations.retention import SweepCheck
@@ -60,7 +60,9 @@ from relight.sessions.opening import (
 )
 from relight.sessions.recorder import Recorder
 from relight.supervision import waiting
+from relight.supervision.exits import exit_failure, failed_change
 from relight.supervision.first_start import FirstStart
+from relight.supervision.pause import paused
 from relight.supervision.program_files import RunFiles
 from relight.supervision.watcher import Handover, NullWatcher, Watcher
 from relight.values.info import FilesState, SessionInfo
@@ -69,15 +71,16 @@ from relight.values.outcome import StartOutcome
 from relight.values.policy import Retry
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE, Failure, StatusChange
-from relight.values.step import Changes, StepKind
+from relight.values.step import Changes
 
 RETRIES: Final = 5
 BACKOFF: Final = Retry(first_seconds=0.5, max_seconds=60.0)
-FAILURE_BYTES: Final = 4000
 _POLL_SECONDS: Final = 0.05
 _READ_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.8
+"""between SIGTERM and SIGKILL in a pause, which is to hold within two seconds"""
 _ORPHAN_SECONDS: Final = 3.0
 _WRITE_TRIES: Final = 5
 _GRACE_SECONDS: Final = 1.0
@@ -88,7 +91,6 @@ _OWN_HALT_SECONDS: Final = 10.0
 """time for a program that has used up its budget to halt by itself"""
 _OPENS_SECONDS: Final = 120.0
 """time for a program with a budget to open its session, from which on its usage is known"""
-_NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,13 +129,15 @@ class Supervision:
         """why the session is requeued once its program has ended (drain)"""
         self._stop_requested = False
         """whether a person asked for a stop through the store (`relight stop`)"""
+        self._is_paused = False
+        """whether the program was ended by a pause of the whole store (`relight pause`)"""
         self._number = 0  # of our attempt
         self._was_away = False
         """whether the store was unavailable while the program ran"""
         self.watcher: Watcher = NullWatcher()
         self.outcome: StartOutcome | None = None
         """the outcome of the start, once the program runs or the session is queued"""
-        self.on_begun: Callable[[StartOutcome], None] = _ignore_outcome
+        self.on_begun: Callable[[StartOutcome], None] = lambda outcome: None
         self._recorder: Recorder | None = None
         self._child: Child | None = None
         self._stop_signals: list[int] = []
@@ -206,7 +210,7 @@ class Supervision:
                 continue
             failures = 1 if self._progressed(before) else failures + 1
             if failures > self._allowed(plain):
-                self._fail(exit, stderr, deaths=failures if self._allowed(plain) else 0)
+                self._write(failed_change(exit, stderr, deaths=failures if self._allowed(plain) else 0))
                 self.watcher.died(exit, None)
                 return self._ended(exit)
             delay = BACKOFF.delay_seconds(failures, self._context.entropy.jitter())
@@ -393,6 +397,7 @@ class Supervision:
         if record is not None and record.head is not None:
             self._last_head = record.head
             self._check_stop_or_takeover(record.identity, record.head)
+            self._check_pause()
         if record is None or record.head is None or record.head.seq == self._seen:
             return
         found = Found(identity=record.identity, head=record.head, seq=None)
@@ -413,6 +418,14 @@ class Supervision:
             self._stop_requested = True
             self.interrupt(signal.SIGTERM)
 
+    def _check_pause(self) -> None:
+        """End the program if the store was paused since it began."""
+        if not self._number or self._is_paused or paused(self._context) is None:
+            return
+        self._is_paused = True
+        self.interrupt(signal.SIGTERM)
+        self._deadline_us = self._now_us() + round(_PAUSE_SECONDS * 1e6)
+
     # -- the final status -------------------------------------------------------------------------------------
 
     def _has_verdict(self, exit: Exit, plain: bool, stderr: list[str]) -> bool:
@@ -424,8 +437,9 @@ class Supervision:
             return self._settle_plain(exit, stderr)
         head = self._head()
         status, _ = derived_status(head, evidence_of(self._context, head))
-        if self._requeue_reason is not None and head.status == "terminated" and head.lease is None:
-            self._write(self._stopped(exit))  # it ended because its worker stops, not because its work is done
+        requeued = self._requeue_reason is not None or self._is_paused
+        if requeued and head.status == "terminated" and head.lease is None:
+            self._write(self._stopped(exit))  # it ended because it was told to, not because its work is done
             return True
         if head.status not in LIVE or status in LIVE or head.lease is None:
             return True  # the program wrote its own status, or another owner has the session, or its lease was revoked
@@ -468,7 +482,7 @@ class Supervision:
         elif self._head().queue_position is not None and self._failed_to_open_store(stderr):
             self._write(StatusChange(status="queued", reason="its store was unavailable when it started"))
         else:
-            self._write(_failed(exit, stderr, deaths=0))
+            self._write(failed_change(exit, stderr, deaths=0))
         return True
 
     def _failed_to_open_store(self, stderr: list[str]) -> bool:
@@ -479,6 +493,9 @@ class Supervision:
         """The status after a stop: queued if its worker stops (drain), terminated if a person asked."""
         if self._requeue_reason is not None and not self._is_stop_requested():
             return StatusChange(status="queued", reason=self._requeue_reason)
+        if self._is_paused and not self._is_stop_requested():
+            in_queue = self._head().queue_position is not None
+            return StatusChange(status="queued" if in_queue else "terminated", reason="paused")
         return StatusChange(status="terminated", reason=self._why_stopped(exit))
 
     def _is_stop_requested(self) -> bool:
@@ -494,13 +511,10 @@ class Supervision:
         asked = self._stop_signals[0] if self._stop_signals else exit.signal or 0
         return f"stopped ({signal.Signals(asked).name})" if asked in set(signal.Signals) else f"stopped ({exit})"
 
-    def _fail(self, exit: Exit, stderr: list[str], *, deaths: int) -> None:
-        self._write(_failed(exit, stderr, deaths=deaths))
-
     def _note_death(self, exit: Exit, delay_seconds: float) -> None:
         """Record a death before a restart. A session with a queue position is queued with a wake time meanwhile: if
         this supervisor dies too, a worker claims it then."""
-        failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
+        failure = exit_failure(exit, str(exit))
         if self._head().queue_position is None:
             self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
             return
@@ -543,7 +557,7 @@ class Supervision:
     def _progressed(self, before: int) -> bool:
         """Whether the program committed a step of its own after `before`."""
         rows = self._context.store.checkpoints(self._session, after=before)
-        return any(row.kind not in _NO_PROGRESS for row in rows)
+        return any(row.kind not in NO_PROGRESS for row in rows)
 
     def _allowed(self, plain: bool) -> int:
         return self._options.retries if self._options.retries is not None else 0 if plain else RETRIES
@@ -552,6 +566,7 @@ class Supervision:
         """Wait before a restart; False if a stop signal came meanwhile."""
         begun_us = self._now_us()
         while self._now_us() - begun_us < seconds * 1e6:
+            self._check_pause()
             if self._stop_signals:
                 return False
             self._context.clock.sleep(min(_POLL_SECONDS, seconds))
@@ -583,18 +598,3 @@ class Supervision:
 
     def _now_us(self) -> int:
         return self._context.clock.instant().us
-
-
-def _ignore_outcome(outcome: StartOutcome) -> None:
-    """The default of `Supervision.on_begun`."""
-
-
-def _failed(exit: Exit, stderr: list[str], *, deaths: int) -> StatusChange:
-    text = "\n".join(stderr)[-FAILURE_BYTES:]
-    failure = Failure(kind="agent_exit", text=text, fields=_fields(exit))
-    reason = f"died {deaths} times without progress: {exit}" if deaths > 1 else str(exit)
-    return StatusChange(status="failed", reason=reason, failure=failure)
-
-
-def _fields(exit: Exit) -> dict[str, str | int | float | bool | None]:
-    return {"signal": exit.signal} if exit.signal is not None else {"exit_code": exit.code}

@@ -162,7 +162,7 @@ def _record_stop_request(context: Context, found: Found) -> None:
         return
 
 
-def _is_at_work(context: Context, head: Head) -> bool:
+def is_at_work(context: Context, head: Head) -> bool:
     """Whether it is live with an owner that may be alive, or waits for an answer with a living owner."""
     lease = head.lease
     if derived_status(head, evidence_of(context, head))[0] in LIVE:
@@ -178,7 +178,7 @@ def _gone_within(context: Context, found: Found, head: Head, seconds: float) -> 
         record = context.store.find(found.identity.id)
         if record is None:
             raise NotFound(found.identity.id)
-        if record.head is None or not _is_at_work(context, record.head):
+        if record.head is None or not is_at_work(context, record.head):
             return True
         context.clock.sleep(_POLL_SECONDS)
     return False

@@ -15,6 +15,7 @@ from relight.history import listing
 from relight.history.loading import Found, resolve
 from relight.ports.store import Query
 from relight.sessions.context import Context
+from relight.supervision.pause import paused
 from relight.values.checkpoint import at
 from relight.values.info import Reason
 from relight.values.session import Head, Identity
@@ -34,14 +35,15 @@ def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[
     while True:
         if stop():
             return "stopped"
-        if wake_us is not None and context.clock.now_us() >= wake_us:
+        is_due = wake_us is not None and context.clock.now_us() >= wake_us
+        if is_due and paused(context) is None:
             return "now"
         if context.clock.instant().us - read_us >= _ROW_SECONDS * 1e6:
             read_us = context.clock.instant().us
             head = resolve(context.store, session).whole_head()
             if head.lease is not None or (head.seq != seq and head.status not in ("queued", "waiting")):
                 return "taken"
-            if head.seq != seq and head.status == "queued":
+            if head.seq != seq and head.status == "queued" and paused(context) is None:
                 return "now"  # a decision, an answer, a new prompt
         context.clock.sleep(POLL_SECONDS)
 

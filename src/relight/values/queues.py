@@ -69,6 +69,16 @@ class Slots(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the latest starts, oldest first, up to the rate's number"""
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Nothing runs under supervision in this store until the pause is ended."""
+
+    at_us: int
+    """since when, wall time"""
+    by: str
+    """who began it: a person's name and door"""
+    reason: str | None = None
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process that takes sessions from queues, as it last reported."""
 

@@ -66,6 +66,18 @@ def common_options(*, hidden: bool) -> list[click.Option]:
     ]
 
 
+def user_name() -> str:
+    """Who runs this command, as recorded with what it does: the user's name and the machine's."""
+    import getpass
+    import os
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no such user here, as in a container
+        user = f"uid {os.getuid()}"
+    return f"{user} on {os.uname().nodename}"
+
+
 def confirm(cli: CliContext, question: str, *, evidence: Sequence[str] = (), yes: bool) -> bool:
     """Ask on the terminal, default No. Without a terminal `yes` is required, else UsageError."""
     if yes:

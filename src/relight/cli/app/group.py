@@ -26,6 +26,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "approve": "answering.approve",
         "deny": "answering.approve:deny",
         "stop": "running.stop",
+        "pause": "running.pause",
+        "unpause": "running.pause:unpause",
         "attach": "running.attach",
     },
     "Look": {

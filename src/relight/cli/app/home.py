@@ -28,9 +28,11 @@ def home(cli: CliContext) -> int:
     """Print sessions that need a person, each with its remedy, then the commands."""
     console, style, now = cli.console, cli.console.out, cli.now()
     with cli.opened() as rl:
-        found, counts = rl.sessions.needing(most=STRIP), rl.sessions.counts()
+        found, counts, pause = rl.sessions.needing(most=STRIP), rl.sessions.counts(), rl.runs.paused()
     needing = found.sessions
     lines: list[Line] = []
+    if pause is not None:
+        lines += [[Span("paused", "warn"), f" by {pause.by}: nothing is started until relight unpause"], []]
     if needing:
         lines += strip_lines(needing, found.total, now=now, style=style)
         lines += [*facts([_cure(info, now) for info in needing[:_CURES]], style), []]

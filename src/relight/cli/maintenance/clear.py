@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
-
 import click
 
-from relight.cli.app.context import CliContext, confirm, pass_context
+from relight.cli.app.context import CliContext, confirm, pass_context, user_name
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.outcome import print_checkpoint
 
@@ -31,14 +29,7 @@ def clear(cli: CliContext, ref: str, why: str | None, forget_native: bool, yes: 
             question = f"{info.title} is running; revoke its lease?"
             if not confirm(cli, question, evidence=evidence, yes=yes):
                 return 0
-        made = rl.admin.release(ref, why=why, who=_who(), forget_native=forget_native)
+        made = rl.admin.release(ref, why=why, who=user_name(), forget_native=forget_native)
         name = rl.sessions.get(ref).title
     done = "lease cleared" if info.evidence else "native session forgotten"
     return print_checkpoint(cli, made, name, done, ("continue", f"relight resume {name}"), as_json=as_json)
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

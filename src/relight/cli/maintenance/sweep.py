@@ -5,12 +5,11 @@ Nothing is removed without a request: this command or a policy (`--set`). Unfini
 
 from __future__ import annotations
 
-import getpass
 import os
 
 import click
 
-from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.context import CliContext, pass_context, user_name
 from relight.cli.app.verb import json_flag, verb
 from relight.cli.maintenance.rm import print_removed
 from relight.errors import UsageError
@@ -46,7 +45,7 @@ def sweep(cli: CliContext, dry_run: bool, days: float | None, retention: str | N
         return _set(cli, retention, as_json=as_json)
     with cli.opened() as rl:
         asked = Retention(finished_days=days) if days is not None else None
-        removed = rl.admin.sweep(asked, dry_run=dry_run, by=_who())
+        removed = rl.admin.sweep(asked, dry_run=dry_run, by=user_name())
         policy = rl.admin.retention()
     print_removed(cli, removed, as_json=as_json)
     if (removed.sessions or removed.file_bytes) and dry_run:
@@ -62,7 +61,7 @@ def _set(cli: CliContext, text: str, *, as_json: bool) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     with cli.opened(create=True) as rl:
-        rl.admin.set_retention(days, by=_who())
+        rl.admin.set_retention(days, by=user_name())
         policy, document = rl.admin.retention(), retention_document(rl.admin.retention(), rl.admin.last_sweep_us())
     if as_json:
         cli.console.document(document)
@@ -71,11 +70,3 @@ def _set(cli: CliContext, text: str, *, as_json: bool) -> int:
         if policy.set_by == "RELIGHT_RETENTION" and policy.finished_days != days:
             cli.console.say(f"RELIGHT_RETENTION={os.environ.get('RELIGHT_RETENTION')} is set here and overrides it")
     return 0
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # no such user here, as in a container
-        user = f"uid {os.getuid()}"
-    return f"{user} on {os.uname().nodename}"

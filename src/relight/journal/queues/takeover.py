@@ -20,7 +20,7 @@ MAX_STARTS: Final = 10
 """attempts in a row without a new step"""
 MAX_PROGRESS_STEPS: Final = 200
 """steps that are searched for progress"""
-_NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
+NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
 def loss_reason(head: Head, *, owner_gone: bool | None, now: Instant) -> str | None:
@@ -61,7 +61,7 @@ def starts_without_progress(head: Head, latest: Sequence[Step]) -> int:
     """Attempts since the program last recorded anything."""
     if not latest:
         return head.attempt
-    moved = [step.attempt for step in latest if step.kind not in _NO_PROGRESS]
+    moved = [step.attempt for step in latest if step.kind not in NO_PROGRESS]
     known = latest[0].attempt - 1 if latest[0].seq > 1 else 0
     return head.attempt - max(moved, default=known)
 

@@ -1,5 +1,5 @@
-"""For operators: `/api/leases`, `/api/workers`, `/api/queues`, `/api/sweep`, `/api/retention`, `/api/upkeep` (the daily
-verification and restore drill) and `/api/adoptable` (native sessions that relight does not manage yet).
+"""For operators: leases, workers, queues, pause, sweep, retention, `/api/upkeep` (the daily verification and restore
+drill) and `/api/adoptable` (native sessions that relight does not manage yet).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from relight.server.http.routes import answer, get, page_document, post
 from relight.server.http.schemas import (
     AdoptableDocument,
     LeaseDocument,
+    PauseDocument,
     RemovedDocument,
     RetentionDocument,
     UpkeepDocument,
@@ -93,6 +94,37 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
         return ActionResult(document=msgspec.to_builtins(removed))
 
     return served.actions.answer(request, "sweep", None, do, asked=body.model_dump(), why=body.why)
+
+
+@get(router, "/api/pause", model=PauseDocument, tag=_TAG)
+def pause_state(request: Request, served: Served) -> Response:
+    """Get whether everything is paused."""
+    return answer(request, {"pause": msgspec.to_builtins(served.rl.runs.paused()), "ended": [], "running": []})
+
+
+@post(router, "/api/pause", model=PauseDocument, tag=_TAG, errors=(409,))
+def pause(request: Request, served: Served, body: Why | None = None) -> Response:
+    """Pause everything: end what runs under supervision or under a worker, and start nothing until the pause is ended.
+    `why` is shown wherever a start is refused."""
+    body = body or Why()
+    who = principal_of(request).name
+
+    def do(rl: Relight) -> ActionResult:
+        return ActionResult(document=msgspec.to_builtins(rl.runs.pause(by=f"{who} over HTTP", reason=body.why)))
+
+    return served.actions.answer(request, "pause", None, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/unpause", model=PauseDocument, tag=_TAG, errors=(409,))
+def unpause(request: Request, served: Served, body: Why | None = None) -> Response:
+    """End the pause. Workers go on; other sessions are resumed one by one."""
+    body = body or Why()
+
+    def do(rl: Relight) -> ActionResult:
+        rl.runs.unpause()
+        return ActionResult(document={"pause": None, "ended": [], "running": []})
+
+    return served.actions.answer(request, "unpause", None, do, asked=body.model_dump(), why=body.why)
 
 
 @get(router, "/api/retention", model=RetentionDocument, tag=_TAG)

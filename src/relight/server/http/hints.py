@@ -144,6 +144,10 @@ def _sweep(plain: Sequence[str], flags: Sequence[str]) -> str | None:
     return "GET /api/sweep" if "dry-run" in flags else "POST /api/sweep"
 
 
+def _unpause(plain: Sequence[str], flags: Sequence[str]) -> str | None:
+    return "POST /api/unpause"
+
+
 def _ref(plain: Sequence[str]) -> str:
     return _word(plain, 0) if plain else "{ref}"
 
@@ -156,6 +160,7 @@ _REQUESTS: Final[dict[str, Callable[[Sequence[str], Sequence[str]], str | None]]
     **{verb: _posts(verb) for verb in _POSTS},
     **{verb: _gets(rest) for verb, rest in _GETS.items()},
     "settle": _settle,
+    "unpause": _unpause,
     "token": _token,
     "rm": _rm,
     "sweep": _sweep,

@@ -227,6 +227,17 @@ class RetentionDocument(BaseModel):
     last_sweep_at: datetime | None
 
 
+class PauseDocument(BaseModel):
+    """Whether everything is paused, and after a pause what became of what ran."""
+
+    pause: dict[str, Any] | None
+    """since when (`at_us`), by whom (`by`) and why (`reason`); null: nothing is paused"""
+    ended: list[str]
+    """ids of sessions whose programs have ended"""
+    running: list[str]
+    """ids of sessions that still run: elsewhere, or not started by relight"""
+
+
 class OneOfSeveral(BaseModel):
     """A session that could be archived or resumed. `plan` is its plan hash."""
 

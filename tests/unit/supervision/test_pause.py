@@ -1,0 +1,104 @@
+"""`relight pause`: whatever runs under supervision ends within two seconds, and nothing starts until it is over."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import relight
+from relight.errors import Refused
+from relight.supervision.waiting import wait
+from relight.values.options import RunOptions
+from tests.integration.fleet.loops import SimulatedWorker, existing
+from tests.support.processes import marked
+from tests.support.shell import Shell, eventually
+from tests.support.simulation import Simulation
+
+STUBBORN = (
+    "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('up', 'w').close()\ntime.sleep(600)"
+)
+LOOPING = """
+import relight, time
+with relight.session("agent") as s:
+    while True:
+        s.append({"role": "user", "content": "on and on"})
+        open("up", "w").close()
+        time.sleep(0.05)
+"""
+MAX_SECONDS = 2.0
+
+
+@pytest.mark.parametrize("program", [STUBBORN, LOOPING], ids=["ignores SIGTERM", "uses the library"])
+def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is_over(
+    shell: Shell, program: str
+) -> None:
+    (shell.directory / "agent.py").write_text(program)
+    assert shell.run("run", "--detach", "--name", "busy", "--", sys.executable, "agent.py").returncode == 0
+    eventually((shell.directory / "up").exists)
+    with relight.open(shell.address) as rl:
+        begun = time.monotonic()
+        made = rl.runs.pause(by="ada", reason="the bill")
+        taken = time.monotonic() - begun
+        info = rl.sessions.get("busy")
+    assert (made.ended, made.running) == ([info.id], [])
+    assert taken < MAX_SECONDS * 3, "bounded; within 2 s where the machine is quiet"
+    assert (info.status, info.reason) == ("terminated", "paused")
+    assert not marked("RELIGHT_SESSION", info.id), "no process of it is left"
+    if program is LOOPING:
+        return
+    for words in (("resume", "busy"), ("run", "--", "true"), ("resume", "--all", "--yes")):
+        refused = shell.run(*words)
+        assert refused.returncode == 4, (words, refused.stderr)
+        assert "paused since" in refused.stderr and "the bill" in refused.stderr and "relight unpause" in refused.stderr
+    planned = shell.json("can-resume", "busy")
+    assert "paused" in {reason["code"] for reason in planned["reasons"]}
+    assert "paused by ada" in shell.run().stdout
+    over = shell.run("unpause")
+    assert over.returncode == 0 and "1 session to resume" in over.stderr + over.stdout
+    assert shell.run("run", "--", "true").returncode == 0
+
+
+def test_a_program_that_relight_did_not_start_is_named_and_goes_on(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl, rl.session("mine") as s:
+        made = rl.runs.pause(by="ada")
+        assert (made.ended, made.running) == ([], [s.id])
+        s.append({"role": "user", "content": "still here"})
+
+
+def test_workers_take_nothing_during_a_pause_and_go_on_after_it() -> None:
+    world = Simulation()
+    worker = SimulatedWorker(world)
+    worker.rl.runs.pause(by="ada")
+    waiting = existing(world, worker.rl)
+    worker.step(5)
+    assert not worker.loop.running and worker.rl.sessions.get(waiting).status == "queued"
+    ended = worker.rl.runs.unpause()
+    assert ended is not None and ended.by == "ada" and worker.rl.runs.unpause() is None
+    worker.step(3)
+    assert worker.loop.running == (waiting,)
+
+
+def test_a_wait_for_a_limit_does_not_end_during_a_pause() -> None:
+    world = Simulation()
+    worker = SimulatedWorker(world)
+    session = existing(world, worker.rl)
+    worker.rl.runs.pause(by="ada")
+    tries = iter([False] * 5 + [True])
+    context = worker.rl._context
+    assert wait(context, session, world.time.now_us() - 1, stop=lambda: next(tries)) == "stopped"
+    worker.rl.runs.unpause()
+    assert wait(context, session, world.time.now_us() - 1, stop=lambda: False) == "now"
+
+
+def test_a_pause_holds_in_every_process_and_keeps_its_first_reason(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        rl.runs.pause(by="ada", reason="the bill")
+    with relight.open(tmp_path / "r.db") as rl:
+        again = rl.runs.pause(by="bob").pause
+        assert (again.by, again.reason) == ("ada", "the bill")
+        with pytest.raises(Refused, match=r"paused since .* by ada"):
+            rl.runs.start(["true"], RunOptions(directory=str(tmp_path), agent="true"))
+        assert not list(rl.sessions.list())
