@@ -7,15 +7,21 @@ wait for another one whose name has the same hash.
 from __future__ import annotations
 
 import threading
+from collections import deque
+from typing import Final
 from weakref import WeakValueDictionary
+
+MAX_KEPT: Final = 4096
+"""locks that stay though nobody holds them: to make one costs more than all else here, and each step would"""
 
 
 class SessionLocks:
-    """Hands out one lock per session; a lock that nobody holds or waits for is garbage collected. Thread-safe."""
+    """Hands out one lock per session. Of those that nobody holds or waits for, the newest are kept. Thread-safe."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._guard = threading.Lock()
+        self._kept: deque[threading.Lock] = deque(maxlen=MAX_KEPT)
 
     def of(self, session: str) -> threading.Lock:
         """The session's lock. Use it in one expression, `with locks.of(session):`, which keeps it alive."""
@@ -25,6 +31,7 @@ class SessionLocks:
                 lock = self._locks.get(session)  # another thread may have made it since
                 if lock is None:
                     lock = self._locks[session] = threading.Lock()
+                    self._kept.append(lock)
         return lock
 
     def __len__(self) -> int:

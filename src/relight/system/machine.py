@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,13 @@ from relight.system.process_table import ProcessTable, process_table
 from relight.values.lease import Instant, Owner
 
 
+@cache
+def _timeline() -> str:
+    """The timeline of this boot, made once: every commit asks for it. Empty if the boot has no id."""
+    boot = process_table().boot()
+    return f"boot:{boot}" if boot else ""
+
+
 class SystemClock:
     """Wall time for display; time since boot for leases, which is never set back and continues during suspend."""
 
@@ -23,9 +31,9 @@ class SystemClock:
         return time.time_ns() // 1000
 
     def instant(self) -> Instant:
-        boot = process_table().boot()
-        if boot:
-            return Instant(timeline=f"boot:{boot}", us=time.clock_gettime_ns(_SINCE_BOOT) // 1000)
+        timeline = _timeline()
+        if timeline:
+            return Instant(timeline=timeline, us=time.clock_gettime_ns(_SINCE_BOOT) // 1000)
         # Time since a boot without an id could not be told from that of an earlier boot: a lease of then could last
         # for days after a reboot. The wall clock may be set, which costs a takeover too late or one that is fenced.
         return Instant(timeline=f"host:{os.uname().nodename}", us=self.now_us())

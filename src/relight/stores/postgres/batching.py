@@ -10,10 +10,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from struct import pack
+from struct import Struct
 from typing import Any, Final
 
 import psycopg
@@ -104,8 +103,10 @@ class BatchQueue:
                     _wake(batch)
                     batch.clear()
                 else:
-                    with suppress(Empty):
+                    try:
                         pending.wakeup.get(timeout=POLL_INTERVAL_SECONDS)
+                    except Empty:
+                        continue
         finally:
             pending.abandoned = True
             _wake(batch)
@@ -138,6 +139,8 @@ def _wake(batch: Sequence[PendingCommit]) -> None:
     """Wake the threads of a batch, with the result or with `leader_lost`: the first of them, which wakes the next, and
     so on. Thirty that wake at once only compete for the interpreter lock. Where one was interrupted at that very
     moment, the others notice within `POLL_INTERVAL_SECONDS`."""
+    if not batch:
+        return
     waiting = [pending for pending in batch if not pending.abandoned]
     for pending in batch:
         pending.leader_lost = not pending.is_done
@@ -208,6 +211,10 @@ class _ByteaArrayDumper(_BigintArrayDumper):
     oid = 1001
 
 
+_HEADER: Final = Struct(">5i").pack
+_NUMBERS: Final = Struct(">" + 8 * "iq").pack
+_SIZE: Final = Struct(">i").pack
+_NULL: Final = _SIZE(-1)
 psycopg.adapters.register_dumper(BigintArray, _BigintArrayDumper)
 psycopg.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
 
@@ -215,13 +222,16 @@ psycopg.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
 def pack_arrays(rows: Sequence[StepRow]) -> tuple[BigintArray, ByteaArray]:
     """Bindings of `commit_steps`: eight numbers and seven byte strings per step, in PostgreSQL's binary array
     format."""
-    numbers: list[int] = []
-    parts = [b""]
+    # One dimension, has no NULLs, of bigint, length, lower bound 1; and the same of bytea, with NULLs.
+    numbers = [_HEADER(1, 0, 20, 8 * len(rows), 1)]
+    parts = [_HEADER(1, 1, 17, 7 * len(rows), 1)]
+    # Written out: a loop over the columns of a step took a tenth of all that a save does in this process.
     for row in rows:
-        for number in (row.sid, row.seq, row.at_us, row.base, row.since, row.message_count, row.turns, row.attempt):
-            numbers += (8, number)
-        for part in (row.planned_on, row.moved_to, row.kind.encode(), row.key, row.digest, row.open, row.body):
-            parts += (pack(">i", -1),) if part is None else (pack(">i", len(part)), part)
-    parts[0] = pack(">5i", 1, 1, 17, 7 * len(rows), 1)  # one dimension, has NULLs, of bytea, length, lower bound 1
-    integers = pack(">5i" + "iq" * (8 * len(rows)), 1, 0, 20, 8 * len(rows), 1, *numbers)
-    return BigintArray(integers), ByteaArray(b"".join(parts))
+        sid, before, after, seq, at_us, base, since, count, turns, attempt, kind, key, digest, opened, *_, body = row
+        numbers.append(_NUMBERS(8, sid, 8, seq, 8, at_us, 8, base, 8, since, 8, count, 8, turns, 8, attempt))
+        name = kind.encode()
+        parts += (_SIZE(len(before)), before, _SIZE(len(after)), after, _SIZE(len(name)), name)
+        parts += (_SIZE(len(key)), key, _SIZE(len(digest)), digest)
+        parts += (_NULL,) if opened is None else (_SIZE(len(opened)), opened)
+        parts += (_SIZE(len(body)), body)
+    return BigintArray(b"".join(numbers)), ByteaArray(b"".join(parts))

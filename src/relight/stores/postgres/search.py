@@ -1,5 +1,5 @@
-"""The index of words in the same database (`ports/search.py`). A trigger notes each committed step as unindexed, in the
-step's own transaction.
+"""The index of words in the same database (`ports/search.py`). A commit notes its step as unindexed, in the step's own
+transaction.
 
 Steps move into the index in a transaction that compares them with those that were read, under a lock that a removal
 takes too, so that a session that was removed meanwhile leaves no word.

@@ -22,10 +22,12 @@ SELECT relight.commit_step(%s::bigint, %b, %b, %s::bigint, %s::bigint, %s::bigin
 SELECT relight.commit_steps(%b, %b)
 
 -- name: insert_step
--- An imported step, unchanged.
-INSERT INTO relight.steps (sid, seq, at_us, base, since, message_count, turns, attempt, kind, key, digest, open, label,
-                           body, size_bytes)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %t, %b, %b, %b, %b, %b, %s)
+-- An imported step, unchanged; it is not in the index of words yet.
+WITH step AS (
+    INSERT INTO relight.steps (sid, seq, at_us, base, since, message_count, turns, attempt, kind, key, digest, open, label,
+                               body, size_bytes)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %t, %b, %b, %b, %b, %b, %s) RETURNING sid, seq)
+INSERT INTO relight.unindexed (sid, seq) SELECT sid, seq FROM step
 
 -- name: insert_head
 -- The head of a new session.
