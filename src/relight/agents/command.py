@@ -30,6 +30,7 @@ class Command:
     name = "command"
     provider: str | None = None
     capabilities = Capabilities()
+    dialect = None
     install_hint = "install the program, or give its full path"
     secrets: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from relight.event_loop import alone, each, lazily, stored
 
@@ -47,6 +47,12 @@ class AsyncHistory:
     async def load(self, ref: str) -> Loaded:
         """The state at a session's head or at a checkpoint. Changes nothing."""
         return await stored(partial(self._sync.load, ref))
+
+    async def messages(self, ref: str, *, format: str) -> list[dict[str, Any]]:
+        """The conversation at the head or at a checkpoint as plain messages of a provider (`anthropic`, `openai_chat`,
+        `openai_responses`), whoever began it: for a program that continues a coding agent's session. Calls without a
+        result get one that says so; reasoning is left out."""
+        return await alone(partial(self._sync.messages, ref, format=format), self._effects)
 
     def events(
         self, ref: str, *, after: int = 0, upto: int | None = None, follow: bool = False

@@ -126,8 +126,17 @@ def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
     """The conversation of a framework's thread at a checkpoint, from its records; empty for any other session."""
     readers = extensions.installed().record_readers()
     reader = next((one for one in readers if found.identity.agent == one.AGENT), None)
-    if reader is None:
-        return []
+    return _conversation(context, found, seq, reader) if reader is not None else []
+
+
+def records_thread(context: Context, found: Found) -> list[dict[str, Any]]:
+    """The same at the head or checkpoint found, whatever agent the session has now."""
+    seq = found.seq if found.seq is not None else found.whole_head().head
+    said = (_conversation(context, found, seq, one) for one in extensions.installed().record_readers())
+    return next((one for one in said if one), [])
+
+
+def _conversation(context: Context, found: Found, seq: int, reader: extensions.RecordReader) -> list[dict[str, Any]]:
     events = {event.seq: event for event in history(context, found) if event.seq <= seq}
     path = visible({event.seq: event.base for event in events.values()}, head=seq, since=0)
     return reader.conversation({one: events[one].record for one in path if events[one].record is not None})

@@ -368,6 +368,10 @@ def _run(key: str, value: Any) -> str:
 
 
 def _noted(key: str, value: Any) -> str:
+    if key in ("handed_over", "not_handed_over") and isinstance(value, dict):
+        losses = value.get("losses") if isinstance(value.get("losses"), list) else []
+        way = f"from {short(value.get('source'))} to {short(value.get('target'))}"
+        return f"{key.replace('_', ' ')} {way}; {short(', '.join(map(str, losses or ())), width=5 * _MAX_TEXT)}"
     if key in ("turn", "native"):
         return f"{key} {'session ' if key == 'native' else ''}{short(value)}"
     return f"{one_line(key)}: {short(value)}"

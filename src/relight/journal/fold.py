@@ -334,6 +334,7 @@ class Fold(Dialogue):
     def _reset(self, carried: Carried) -> None:
         self.messages, self.turns, self.measured, self.streamed = [], 0, None, []
         self._slots, self._groups = {}, []
+        self._format, self._plain = None, None  # after a hand-over the messages are another agent's
         self.hooked = {}
         self.state = dict(carried.state)
         self._carry_over(carried)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from relight.history import verify as verifying
     from relight.journal.files.undo_log import Operation
     from relight.operations import operator, remove
+    from relight.supervision import hand_over
     from relight.supervision import start as starting
 else:
     bundling, importing, readable, restoring = map(
@@ -51,8 +52,14 @@ else:
             "relight.history.fork",
         ),
     )
-    operator, remove, starting = map(
-        LazyModule, ("relight.operations.operator", "relight.operations.remove", "relight.supervision.start")
+    operator, remove, starting, hand_over = map(
+        LazyModule,
+        (
+            "relight.operations.operator",
+            "relight.operations.remove",
+            "relight.supervision.start",
+            "relight.supervision.hand_over",
+        ),
     )
 
 
@@ -68,6 +75,12 @@ class History(Noun):
         if made.messages:
             return made
         return msgspec.structs.replace(made, messages=tailing.thread(self._context, found, made.seq))
+
+    def messages(self, ref: str, *, format: str) -> list[dict[str, Any]]:
+        """The conversation at the head or at a checkpoint as plain messages of a provider (`anthropic`, `openai_chat`,
+        `openai_responses`), whoever began it: for a program that continues a coding agent's session. Calls without a
+        result get one that says so; reasoning is left out."""
+        return hand_over.plain_messages(self._context, self._found(ref), format)
 
     def events(
         self, ref: str, *, after: int = 0, upto: int | None = None, follow: bool = False

@@ -15,17 +15,19 @@ from relight.library.loaded import is_live, loaded
 from relight.operations import operator
 from relight.sessions import limits as limiting
 from relight.sessions.context import Context
-from relight.supervision import launch, pause, start_plan, waiting
+from relight.supervision import hand_over, launch, pause, start_plan, waiting
 from relight.supervision import start as starting
 from relight.values.call import Call
 from relight.values.checkpoint import at
-from relight.values.info import Reason, ResumePlan, SessionInfo
+from relight.values.info import HandOver, Reason, ResumePlan, SessionInfo
 from relight.values.options import ResumeOptions
 from relight.values.status import LIVE
 
 
 def plan(context: Context, found: Found, *, disk: bool, options: ResumeOptions) -> ResumePlan:
     """What a resume with these options would do, and what prevents it; `disk` compares the files with the disk."""
+    if found.head is not None:
+        found = hand_over.handed(context, found, options)
     info = listing.info_of(context, found)
     damage, calls, count, fold, good = _read_to_plan(context, found, info, options)
     if found.head is None:
@@ -52,7 +54,8 @@ def plan(context: Context, found: Found, *, disk: bool, options: ResumeOptions) 
     if damage is None:
         files_plan, directory, refused = start_plan.files_plan(context, found, options, held)
         made = msgspec.structs.replace(made, reasons=made.reasons + refused)
-    agent = starting.foresee(context, found, has_history=count > 0)
+    handed = _hand_over(context, found, fold) if fold is not None else None
+    agent = starting.foresee(context, found, has_history=count > 0 or handed is not None, handed=handed)
     reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
     reply = starting.first_reply(context, found.identity, fold) if reads and fold is not None else None
     limit = waiting.limit_of(context, found) if agent is not None else None
@@ -61,6 +64,7 @@ def plan(context: Context, found: Found, *, disk: bool, options: ResumeOptions) 
         made,
         agent=agent,
         first_reply=reply,
+        hand_over=handed,
         directory=directory,
         files_plan=files_plan,
         orphans=_orphans(context, found) if disk and not made.forks else [],
@@ -101,6 +105,14 @@ def _read_to_plan(
             return damage, [], 0, None, None
         good, fold = loaded(context, resolve(context.store, error.offered))
         return damage, fold.calls(doubtful=True), len(good.messages), fold, good.seq
+
+
+def _hand_over(context: Context, found: Found, fold: Fold) -> HandOver | None:
+    adapter = context.agent(found.identity)
+    source = hand_over.source_of(context, found, fold, adapter)
+    if source is None:
+        return None
+    return hand_over.foresee(source, adapter, task=found.identity.task, at_us=context.clock.now_us())
 
 
 def _orphans(context: Context, found: Found) -> list[int]:

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from relight.journal.conversion.convert import Dialect
 from relight.values.call import Effect
 from relight.values.usage import Usage
 
@@ -220,6 +221,19 @@ class Spending(Protocol):
         ...
 
 
+class AgentDialect(Dialect, Protocol):
+    """What a hand-over from or to an agent needs: its dialect, and how a session that another one began is started."""
+
+    def command(self, *, screen: bool) -> tuple[str, ...]:
+        """The command that continues such a session: without a prompt, with the user's own configuration. `screen`:
+        in a terminal."""
+        ...
+
+    def is_compaction(self, line: Line) -> bool:
+        """Whether the agent itself replaced what was said before this line by a summary."""
+        ...
+
+
 class AgentAdapter(Protocol):
     """Adapter for one kind of agent."""
 
@@ -236,6 +250,11 @@ class AgentAdapter(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What this adapter supports; constant."""
+        ...
+
+    @property
+    def dialect(self) -> AgentDialect | None:
+        """Its conversations in the neutral view and back; None: nothing can be handed over from it or to it."""
         ...
 
     @property

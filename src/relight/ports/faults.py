@@ -19,6 +19,7 @@ POINTS: Final[dict[str, str]] = {
     "commit.committed": "durable, not acknowledged yet",
     "commit.told": "acknowledged: the writer has its checkpoint",
     "session.created": "the session's rows exist, it has no step",
+    "session.handed_over": "claimed for another agent, whose name is not recorded yet",
     "spawn.intended": "the parent has recorded that it spawns a child, which does not exist yet",
     "tool.asked": "a call is about to be started, no intent yet",
     "tool.intended": "the intent is committed, the tool has not begun",

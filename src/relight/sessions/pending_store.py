@@ -81,3 +81,62 @@ class PendingStore:
 
     def _is_mine(self, session: str) -> bool:
         return not self._begun and session == self._record.identity.id
+
+
+def with_identity(context: Context, identity: Identity) -> Context:
+    """The same context, with an existing session as it will be once its next step is committed."""
+    return msgspec.structs.replace(context, store=cast(Store, ChangedStore(context.store, identity)))
+
+
+class ChangedStore:
+    """Delegates to the store, and shows one session with another identity, which is written right after its next
+    commit: a claim that is refused, and a crash before it, leave the session as it was."""
+
+    def __init__(self, store: Store, identity: Identity) -> None:
+        self._store, self._identity = store, identity
+        self._begun = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def find(self, session: str) -> Record | None:
+        return self._shown(self._store.find(session))
+
+    def find_named(self, name: str) -> Record | None:
+        return self._shown(self._store.find_named(name))
+
+    def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
+        return [one for one in map(self._shown, self._store.find_prefixed(prefix, limit)) if one is not None]
+
+    def update(self, identity: Identity) -> None:
+        if self._is_mine(identity.id):
+            self._identity = identity
+        else:
+            self._store.update(identity)
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        """One durable step; with the first one of the session, its identity."""
+        made = self._store.commit(session, draft)
+        if self._is_mine(session):
+            self._write()
+        return made
+
+    def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
+        """Outcome of a commit that may have been lost."""
+        made = self._store.find_commit(session, key, after=after)
+        if made is not None and self._is_mine(session):
+            self._write()
+        return made
+
+    def _write(self) -> None:
+        self._begun = True
+        faults.point("session.handed_over")
+        self._store.update(self._identity)
+
+    def _shown(self, record: Record | None) -> Record | None:
+        if record is None or not self._is_mine(record.identity.id):
+            return record
+        return Record(identity=self._identity, head=record.head)
+
+    def _is_mine(self, session: str) -> bool:
+        return not self._begun and session == self._identity.id

@@ -240,6 +240,8 @@ class AgentSupervision(Supervision):
             self._find_transcript(live, surroundings)
         before = observer.progress
         observer.sync()
+        if observer.has_lost_history and live.imposed is None:
+            self._leave_rung(live, "it continued without the conversation that was handed over to it")
         if observer.progress != before:
             live.progress_us = self._now_us()
             self._learn_model(live)
@@ -284,14 +286,17 @@ class AgentSupervision(Supervision):
         """Record the native id that the agent reports; kill the agent if it is not the one that was resumed."""
         # An agent that silently begins another session has lost the conversation: continue from our journal instead.
         if live.expected is not None and live.rung == "native" and native != live.expected:
-            text = f"native session id mismatch: asked for {live.expected}, the agent began {native}"
-            scope = Scope(provider=live.observer.adapter.provider or "")
-            live.imposed = Verdict(kind="crashed", source="result", scope=scope, text=text, cure="resume")
-            self._lowest = "bootstrap"
-            live.child.signal(signal.SIGKILL)
+            self._leave_rung(live, f"native session id mismatch: asked for {live.expected}, the agent began {native}")
             return
         live.native = native
         live.observer.mark({"native": "known"}, native=native)
+
+    def _leave_rung(self, live: LiveAttempt, why: str) -> None:
+        """Kill an agent that does not have the conversation; the next one is given a brief."""
+        scope = Scope(provider=live.observer.adapter.provider or "")
+        live.imposed = Verdict(kind="crashed", source="result", scope=scope, text=why, cure="resume")
+        self._lowest = "bootstrap"
+        live.child.signal(signal.SIGKILL)
 
     def _learn_model(self, live: LiveAttempt) -> None:
         transcript, recorder = live.observer.transcript, live.observer.recorder

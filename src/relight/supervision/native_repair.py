@@ -20,6 +20,7 @@ from relight.journal.effects.approvals import is_about
 from relight.journal.effects.ledger import action_for
 from relight.journal.fold import Slot
 from relight.ports.agent import Line, NativeCall, NativeResult, Surroundings
+from relight.sessions.recorder import Recorder
 from relight.supervision.approvals import ASKED
 from relight.supervision.observe import SIDECHAIN, Observer
 from relight.values.call import NOT_RUN_HERE, OUTCOME_UNKNOWN, Effect
@@ -107,9 +108,9 @@ def _is_decided(observer: Observer, lines: list[Line]) -> bool:
     return any(is_about(question, call.id) for call in observer.adapter.pending(lines) for question in decided)
 
 
-def _has_waited(observer: Observer, call: NativeCall) -> bool:
+def _has_waited(recorder: Recorder, call: NativeCall) -> bool:
     """Whether the call was told to wait for approval, and never told the decision: then it has not run."""
-    answers = observer.recorder.fold.answers
+    answers = recorder.fold.answers
     return any(
         is_about(question, call.id) and answer in (ASKED, "allow", "deny") for question, answer in answers.items()
     )
@@ -127,30 +128,47 @@ def _repair(
             continue
         call = NativeCall(id=effect.intent.id, name=effect.intent.name, arguments=effect.intent.arguments)
         added.append(adapter.asked(call, [*lines, *added], at_us=now_us))
+
+    def effect_of(call: NativeCall) -> Effect:
+        return adapter.effect_of(call.name, call.arguments)
+
+    results, unknown, carried = results_of(observer.recorder, adapter.pending([*lines, *added]), effect_of, changed)
+    if results:
+        added += adapter.answered(results, [*lines, *added], at_us=now_us)
+    return added, unknown, carried
+
+
+def results_of(
+    recorder: Recorder,
+    calls: Sequence[NativeCall],
+    effect_of: Callable[[NativeCall], Effect],
+    changed: Callable[[], Sequence[str] | None],
+) -> tuple[dict[str, NativeResult], tuple[NativeCall, ...], dict[str, str]]:
+    """What the model is told about calls without a result; those whose outcome is unknown; those whose result was
+    carried over, with the step it comes from."""
+    fold = recorder.fold
     known = {slot.site.id: slot for slot in fold.slots()}
     outcomes = {key: effect.outcome for key, effect in fold.hooked.items()}
     results: dict[str, NativeResult] = {}
     carried: dict[str, str] = {}
     unknown = []
-    for call in adapter.pending([*lines, *added]):
+    for call in calls:
         slot = known.get(call.id)
         outcome = slot.outcome if slot is not None else outcomes.get(call.id)
         if outcome is not None and outcome.status in ("ok", "error"):
             results[call.id] = NativeResult(text=_as_text(outcome.content), failed=outcome.status == "error")
-        elif slot is not None and (elsewhere := _known_elsewhere(slot, adapter.effect_of(call.name, call.arguments))):
+        elif slot is not None and (elsewhere := _known_elsewhere(slot, effect_of(call))):
             results[call.id] = elsewhere
             if slot.prior is not None and slot.prior.outcome is not None and elsewhere.text != LEFT_BEHIND:
                 carried[call.id] = slot.prior.at
-        elif _has_waited(observer, call):
+        elif _has_waited(recorder, call):
             results[call.id] = NativeResult(text=NOT_ALLOWED)
         else:
             unknown.append(call)
     evidence = changed() if unknown else None
     for call in unknown:
-        results[call.id] = NativeResult(text=unknown_text(adapter.effect_of(call.name, call.arguments), evidence))
-    if results:
-        added += adapter.answered(results, [*lines, *added], at_us=now_us)
-    return added, tuple(unknown), carried
+        results[call.id] = NativeResult(text=unknown_text(effect_of(call), evidence))
+    return results, tuple(unknown), carried
 
 
 def _known_elsewhere(slot: Slot, effect: Effect) -> NativeResult | None:

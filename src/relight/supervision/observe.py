@@ -19,6 +19,7 @@ from relight.files.capture import Files, commit_with_files
 from relight.journal.conversation import transcript_diff
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
+from relight.journal.formats.registry import detect
 from relight.journal.prices import Price
 from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
 from relight.sessions.recorder import Recorder
@@ -61,6 +62,10 @@ class Observer:
         """usage recorded in this attempt"""
         self.unpriced: str | None = None
         """a model whose tokens were counted but whose price is unknown"""
+        self.has_lost_history = False
+        """whether the agent continued without the conversation that it was handed over"""
+        self._handed: list[str] = []
+        """keys of that conversation, until the agent has replied to it"""
 
     # -- the transcript ---------------------------------------------------------------------------------------
 
@@ -91,7 +96,7 @@ class Observer:
             compared = self.compare()
             if compared.relation == "ahead":
                 self._append(compared.common)
-            elif compared.relation == "apart" and replace:
+            elif compared.relation == "apart" and replace and not self._has_left_history():
                 self._replace()
             else:
                 return False
@@ -142,6 +147,7 @@ class Observer:
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
         self.replies += self._spoken(lines)
+        self._handed = [] if self.replies else self._handed
         self.progress += 1
 
     def _replace(self) -> None:
@@ -157,6 +163,29 @@ class Observer:
         fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])
         self.progress += 1
+
+    def begin_with(self, note: Mapping[str, Any], *, native: str) -> None:
+        """Record the followed transcript, which was written from another agent's conversation, in its place. All its
+        calls have results, and its tokens were counted when they were used."""
+        with self._lock, self.recorder.lock:
+            self._read_transcript()
+            lines = [entry.line for entry in self._read]
+            changes, view = reset_to(self.recorder, lines)
+            answered = {site.id for line in lines for site in detect(lines[:1]).calls(line)}
+            carried = changes.carried
+            assert carried is not None
+            kept = msgspec.structs.replace(carried, open=[one for one in carried.open if one.id not in answered])
+            changes = msgspec.structs.replace(changes, carried=kept, note=dict(note), native=native)
+            self._commit("reset", changes, view=view)
+            self._known, self._handed = list(self._keys), list(self._keys)
+
+    def _has_left_history(self) -> bool:
+        """Whether the transcript no longer begins with the conversation that was handed over, and the agent did not
+        compact it."""
+        dialect = self.adapter.dialect
+        if self._handed and self._keys[: len(self._handed)] != self._handed and dialect is not None:
+            self.has_lost_history = not any(dialect.is_compaction(entry.line) for entry in self._read)
+        return self.has_lost_history
 
     def _delivered_prompt(self, lines: Sequence[Line]) -> list[Any]:
         """The change that marks the pending prompt as delivered, if these lines contain it; else none."""

@@ -30,13 +30,14 @@ from relight.ports.hooks import EPOCH_VARIABLE, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
 from relight.sessions.recorder import Recorder
+from relight.supervision import hand_over
 from relight.supervision.approvals import decision_of
 from relight.supervision.limits import limit_of
 from relight.supervision.native_repair import Ready, make_ready
 from relight.supervision.observe import Observer
 from relight.values.ending import Verdict
 from relight.values.execution import Execution, Part, Started
-from relight.values.info import AgentState, FirstReply
+from relight.values.info import AgentState, FirstReply, HandOver
 from relight.values.session import Identity
 from relight.values.status import StatusChange
 from relight.values.step import Changes
@@ -150,10 +151,13 @@ class Start:
 
     def begin(self, rung: Rung | None) -> LiveAttempt:
         """Do all phases. `rung`: start there, because a higher one failed; None: the highest possible one."""
-        living = self._living_child()
+        source = self._foreign_conversation()
+        living = self._living_child() if source is None else None
         orphans = self._clear_terminal() if living is None else ()
         self.part = "files"
         self._files = self._opened_files()
+        if source is not None:
+            source = self._complete(source)
         observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
         # Until the agent runs, everything in the transcript was written by earlier attempts: a prompt recorded with
         # this attempt's claim must not count as delivered by it.
@@ -167,7 +171,7 @@ class Start:
         if living is not None:
             self._life = self._reattached(living, observer)
         else:
-            self._life = self._prepare_launch(observer, hooks, rung)
+            self._life = self._prepare_launch(observer, hooks, rung, source)
             self.part = "start"
             self._spawn(self._life, orphans)
         return self._life
@@ -275,11 +279,39 @@ class Start:
 
     # -- the rung ---------------------------------------------------------------------------------------------
 
-    def _prepare_launch(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> LiveAttempt:
+    def _foreign_conversation(self) -> hand_over.Source | None:
+        """The conversation, if another agent or a program had it."""
+        found = resolve(self._context.store, self._execution.session)
+        return hand_over.source_of(self._context, found, self._recorder.fold, self.adapter)
+
+    def _complete(self, source: hand_over.Source) -> hand_over.Source:
+        """The conversation with what its agent wrote into its transcript before it died, unrecorded."""
+        native = self._recorder.head.native
+        path = source.adapter.locate(native, self.surroundings) if source.adapter is not None and native else None
+        if source.adapter is None or path is None:
+            return source
+        former = Observer(self._recorder, source.adapter, self._files, self._context.price)
+        former.attempt -= 1
+        former.follow(path)
+        former.sync()
+        return self._foreign_conversation() or source
+
+    def _prepare_launch(
+        self, observer: Observer, hooks: Hooks | None, lowest: Rung | None, source: hand_over.Source | None
+    ) -> LiveAttempt:
         """Choose the rung and build the launch."""
         execution, fold = self._execution, observer.recorder.fold
         ready: Ready | None = None
-        if lowest is None:
+        if lowest is None and source is not None:
+            ready = hand_over.take_over(
+                observer,
+                source,
+                self.surroundings,
+                changed=self._changed_files,
+                task=execution.task,
+                now_us=self._context.clock.now_us(),
+            )
+        elif lowest is None:
             aside = self._context.run_directory(execution.session) / "native"
             ready = make_ready(
                 observer,
@@ -409,11 +441,15 @@ def surroundings_of(context: Context, identity: Identity) -> Surroundings:
     return Surroundings(directory=identity.directory or "", environment=environment)
 
 
-def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState | None:
-    """How a start of this coding agent would begin, without changing anything; None for other programs."""
+def foresee(context: Context, found: Found, *, has_history: bool, handed: HandOver | None = None) -> AgentState | None:
+    """How a start of this coding agent would begin, without changing anything; None for other programs. `handed`: what
+    it is given of another agent's conversation."""
     adapter, head = context.agent(found.identity), found.whole_head()
     if not adapter.capabilities.transcript:
         return None
+    if handed is not None:
+        is_brief = bool(handed.faults) or not adapter.capabilities.native_resume
+        return AgentState(agent=adapter.name, rung="bootstrap" if is_brief else "native", written=not is_brief)
     runtime = context.runtime(found.identity)
     if runtime.persistent and head.handle is not None:
         probe = runtime.probe(head.handle)

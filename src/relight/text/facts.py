@@ -28,6 +28,7 @@ def plan_facts(plan: ResumePlan, now: datetime) -> list[Fact]:
     cold = plan.first_reply is not None and plan.first_reply.cold
     entries = [
         Fact("conversation", words.conversation(plan)),
+        *hand_over_facts(plan),
         Fact("files", words.files_put(plan)) if words.files_put(plan) else files_met(plan.files),
         Fact("calls", calls_in_doubt(plan), "warn" if plan.in_doubt else ""),
         *call_facts(plan.calls),
@@ -38,6 +39,17 @@ def plan_facts(plan: ResumePlan, now: datetime) -> list[Fact]:
         Fact("orphans", words.ended_first(plan), "warn"),
     ]
     return [one for one in entries if one.text]  # a fact without a text does not apply to this plan
+
+
+def hand_over_facts(plan: ResumePlan) -> list[Fact]:
+    """What another agent is given of the conversation: the loss report, one line each."""
+    handed = plan.hand_over
+    if handed is None:
+        return []
+    title = f"from {one_line(handed.source)} to {one_line(handed.target)}; not carried over:"
+    lines = [Fact("", one_line(loss), "warn") for loss in handed.losses]
+    wrong = [Fact("", f"a provider would refuse it: {one_line(fault)}", "warn") for fault in handed.faults]
+    return [Fact("handed over", title), *lines, *wrong]
 
 
 def calls_in_doubt(plan: ResumePlan) -> str:

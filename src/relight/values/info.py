@@ -196,6 +196,19 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
     """the pid of an agent that outlived its supervisor: it is reattached, not started"""
 
 
+class HandOver(msgspec.Struct, frozen=True, kw_only=True):
+    """What another agent is given of a conversation."""
+
+    source: str
+    """the agent, or the format of a program's messages"""
+    target: str
+    message_count: int
+    losses: list[str]
+    """the loss report: what is dropped, changed, cut or added"""
+    faults: list[str] = []
+    """rules of providers that the result would break; if there are any, the agent is given a brief instead"""
+
+
 class FirstReply(msgspec.Struct, frozen=True, kw_only=True):
     """Estimate of what the first reply after a resume would read."""
 
@@ -246,5 +259,7 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """processes of a dead attempt, ended before the start"""
     files_plan: FilesPlan | None = None
     """what the start does about the files; None: the session has none, or it is unknown"""
+    hand_over: HandOver | None = None
+    """None: the agent continues its own conversation"""
     wait_until: datetime | None = None
     """a usage limit was reached: unless started anyway, it is queued until then"""

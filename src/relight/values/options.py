@@ -54,6 +54,8 @@ class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """replaces the number of its policy, for this supervisor"""
     now: bool = False
     """do not wait for the end of a usage limit"""
+    agent: str | None = None
+    """hand the conversation over to this coding agent, by its name or its command line"""
 
 
 AS_IT_IS: Final = ResumeOptions()

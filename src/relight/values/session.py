@@ -51,6 +51,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     parent: Parent | None = None
     command: list[str] | None = None
     """what to start again, for sessions begun by `relight run`"""
+    commands: dict[str, list[str]] = {}
+    """by agent: the commands of those that had the session before it was handed over"""
     directory: str | None = None
     """where the command runs"""
     runtime: str | None = None

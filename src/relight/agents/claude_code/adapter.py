@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from relight.agents.claude_code import command_line, directories, hooks, models, tree
 from relight.agents.claude_code import transcript_lines as making
+from relight.agents.claude_code.dialect import CLAUDE_DIALECT
 from relight.agents.claude_code.growing import Growing
 from relight.agents.claude_code.subagent_usage import SubagentUsage
 from relight.agents.native import jsonl
@@ -42,6 +43,7 @@ class ClaudeCode:
     capabilities = Capabilities(
         transcript=True, native_resume=True, chosen_id=True, hooks=True, approvals=True, gate=True, interactive=True
     )
+    dialect = CLAUDE_DIALECT
     install_hint = "npm install -g @anthropic-ai/claude-code"
     secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from relight.agents.codex import command_line, directories, gate, models, rollout
 from relight.agents.codex import rollout_lines as making
+from relight.agents.codex.dialect import CODEX_DIALECT
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
@@ -39,6 +40,7 @@ class Codex:
     name = "codex"
     provider = "openai"
     capabilities = Capabilities(transcript=True, native_resume=True, gate=True, interactive=True)
+    dialect = CODEX_DIALECT
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 

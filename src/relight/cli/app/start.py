@@ -58,6 +58,11 @@ def run_in_foreground(cli: CliContext, supervision: Supervision, *, as_json: boo
     return exit_code(ended.session, ended.exit.shell_code)
 
 
+agent_option = click.option(
+    "--agent", metavar="A", help="Hand the conversation over to this coding agent: its name, or its command line."
+)
+
+
 @contextmanager
 def _stdout_reserved() -> Iterator[None]:
     """Point descriptor 1 at stderr for child processes, so that stdout holds the JSON document only."""

@@ -10,7 +10,15 @@ import click
 
 from relight.cli.app.attempts import Attempts
 from relight.cli.app.context import CliContext, confirm, pass_context
-from relight.cli.app.start import for_one, limit_options, moment_of, print_queued, run_in_foreground, start_detached
+from relight.cli.app.start import (
+    agent_option,
+    for_one,
+    limit_options,
+    moment_of,
+    print_queued,
+    run_in_foreground,
+    start_detached,
+)
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.milestones import Level, Milestones
 from relight.cli.render.outcome import print_restored_files, print_waiting_start
@@ -41,10 +49,12 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
     "resume",
     ("resume fix-login", "prints the plan, then continues"),
     ('resume fix-login@206 "try argon2 instead"', "from a checkpoint: a fork, with a new prompt"),
+    ("resume fix-login --agent codex", "hands the conversation over to another coding agent"),
 )
 @ref_argument(required=False)
 @click.argument("prompt", required=False)
 @click.option("--dry-run", is_flag=True, help="Only print the plan.")
+@agent_option
 @click.option("--restore", is_flag=True, help="Recreate a missing workspace and restore the files that are missing.")
 @click.option("--workspace", metavar="DIR", help="From a checkpoint: directory for the fork and its files.")
 @click.option("--in-place", is_flag=True, help="From a checkpoint: restore the original directory and work there.")

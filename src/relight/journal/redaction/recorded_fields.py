@@ -38,7 +38,7 @@ def _fields(**kinds: str) -> dict[str, Kind]:
 DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
     Identity: _fields(
         name="name former_name key env",
-        about="agent provider model models task labels metadata command unrecorded",
+        about="agent provider model models task labels metadata command commands unrecorded",
         plain="id parent directory runtime workspace pools snapshot policy secrets queue_position stop_attempt redact"
         " spawned_by created_us",
     ),

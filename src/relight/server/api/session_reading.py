@@ -12,6 +12,7 @@ from starlette.responses import Response
 from relight.errors import Corrupt
 from relight.history.documents import call_document, checkpoint_document, plan_document, session_document
 from relight.library.facade import Relight
+from relight.server.api.sessions import AgentName
 from relight.server.http.guard import needs
 from relight.server.http.routes import Cursor, Ref, answer, from_cursor, get, page_document, to_cursor
 from relight.server.http.schemas import (
@@ -44,6 +45,7 @@ def options_of(
     budget: Annotated[float | None, Query(gt=0)] = None,
     budget_tokens: Annotated[int | None, Query(gt=0)] = None,
     time_limit: Annotated[float | None, Query(gt=0)] = None,
+    agent: Annotated[AgentName | None, Query(description="The coding agent to hand it over to.")] = None,
 ) -> ResumeOptions:
     """The options of the resume to be planned."""
     # A plan says whether the directory exists: the scope read must not be enough to probe paths of the machine.
@@ -57,6 +59,7 @@ def options_of(
         workspace=workspace,
         name=name,
         limits=limits,
+        agent=agent,
     )
 
 

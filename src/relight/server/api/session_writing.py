@@ -14,7 +14,7 @@ from relight.history.documents import checkpoint_document, restore_document, ses
 from relight.journal.going_on import continuation_of, continuation_text
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
-from relight.server.api.sessions import CallbackBody, Limited, Short, Text, check_prompt, started_document
+from relight.server.api.sessions import AgentName, CallbackBody, Limited, Short, Text, check_prompt, started_document
 from relight.server.http.guard import principal_of
 from relight.server.http.problems import detail_of
 from relight.server.http.routes import Body, Ref, answer, post
@@ -65,6 +65,9 @@ class ResumeBody(Why, Limited):
         default=None, description="from a checkpoint: name of the new session"
     )
     now: bool = Field(default=False, description="do not wait for a usage limit to end")
+    agent: AgentName | None = Field(
+        default=None, description="hand the conversation over to this coding agent", examples=["codex"]
+    )
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     queue: Annotated[str, Field(max_length=100)] | None = None
     callback: CallbackBody | None = None

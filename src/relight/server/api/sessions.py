@@ -44,6 +44,8 @@ _ATTENTION: Final = 5
 _MAX_ARGUMENTS: Final = 1000
 Text = Annotated[str, Field(max_length=100_000)]
 Short = Annotated[str, Field(max_length=500)]
+AgentName = Annotated[str, Field(max_length=50, pattern=r"^[a-z][a-z0-9_-]*$")]
+"""the name alone: a command line is given by those who may start any program"""
 Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
 Moment = Annotated[str, Query(max_length=40, examples=["8h", "2026-11-15T05:44:51Z"])]
 Since = Annotated[Moment | None, Query(description="From that time on: ISO 8601, or an age such as 30m, 8h, 2d, 1w.")]
