@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from relight.errors import LeaseLost, StoreUnavailable
 from relight.history.loading import resolve
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.loop_detector import repeated
+from relight.journal.failover import quiet_until
 from relight.journal.limits import Reached, overtime
 from relight.journal.retry import History, Move, decide
 from relight.operations.operator import write_once
@@ -25,15 +26,18 @@ from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
+from relight.supervision.failover import Failover
 from relight.supervision.first_start import FirstStart
 from relight.supervision.limits import limit_of
 from relight.supervision.program import Ended, Supervision
 from relight.supervision.start import LiveAttempt, Start
 from relight.supervision.waiting import account_of, limited_until, wait
 from relight.supervision.watcher import Handover
+from relight.values.checkpoint import at
 from relight.values.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
 from relight.values.execution import Execution, Part, ResumeVerdict, Started, execution_of
 from relight.values.options import AS_IT_IS, ResumeOptions
+from relight.values.policy import RunPolicy
 from relight.values.session import Head
 from relight.values.status import Failure, StatusChange
 from relight.values.step import Changes
@@ -42,6 +46,8 @@ _POLL_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 1.5
 """between SIGTERM and SIGKILL when an agent is halted"""
 _TAIL_LINES: Final = 200
+QUIET: Final = "quiet hours"
+"""the reason of a session that waits for their end"""
 _SIT_SECONDS: Final = 20.0
 """a worker's attendant sleeps through shorter waits; for longer ones it ends, which frees its slot"""
 
@@ -64,6 +70,7 @@ class AgentSupervision(Supervision):
         self._question: str | None = None
         """the approval question of a call that was told to wait"""
         self._outage_reported = False
+        self._failover = Failover(self._context, session)
         self.started: Started | None = None
 
     def run(self) -> Ended:
@@ -73,6 +80,8 @@ class AgentSupervision(Supervision):
         if not self._outwaited_limit():
             return self._ended(Exit(code=0))
         while True:
+            if self._restarts or self._handover is not None:
+                self._failover.apply()
             live, exit = self._live_once(prompt)
             move = self._decide(live, exit, history)
             self._end_with(move)
@@ -102,25 +111,38 @@ class AgentSupervision(Supervision):
         return woken == "now"
 
     def _outwaited_limit(self) -> bool:
-        """Wait for the end of a usage limit that a session of the same account has met, instead of meeting it too.
-        False: it is queued instead, or a stop was requested."""
+        """Wait for the end of a usage limit that a session of the same account has met, instead of meeting it too, and
+        for the end of its quiet hours. False: it is queued instead, or a stop was requested."""
         found = resolve(self._context.store, self._session)
         provider = self._context.agent(found.identity).provider
-        wake_us = limited_until(self._context, found, provider, self._account())
-        if wake_us is None or self._options.now:
+        # With a fallback it is not waited for: the agent is refused once, and the next one continues.
+        has_fallback = bool(found.identity.policy.fallback)
+        limit_us = None if has_fallback else limited_until(self._context, found, provider, self._account())
+        wake_us = max(limit_us or 0, self._quiet_until(found.identity.policy) or 0)
+        if not wake_us or self._options.now:
             return True
+        why = f"usage limit of {provider}" if limit_us == wake_us else QUIET
         if found.whole_head().wake_us != wake_us or self._handover is not None or self.first_start.has_prompt:
-            self._queue_until(provider, wake_us)
+            self._queue_until(why, provider if limit_us == wake_us else None, wake_us)
         if self._handover is not None:
             return False  # queued until then
         self._report_begun(None, (), command=None, prompt_sent=False)
-        self._context.notify(f"usage limit of {provider}: waiting for it to end; Ctrl-C leaves the session queued")
+        self._context.notify(f"{why}: waiting for its end; Ctrl-C leaves the session queued")
         return self._wait(wake_us)
 
-    def _queue_until(self, provider: str | None, wake_us: int) -> None:
-        """Queue the session until then, with its prompt, in one commit that begins no attempt."""
-        failure = Failure(kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True})
-        change = StatusChange(status="queued", reason=f"usage limit of {provider}", failure=failure, wake_us=wake_us)
+    def _quiet_until(self, policy: RunPolicy) -> int | None:
+        """The end of its quiet hours, if it is within them."""
+        if policy.quiet_hours is None:
+            return None
+        over = quiet_until(policy.quiet_hours, at(self._wall_us()).astimezone())
+        return round(over.timestamp() * 1e6) if over is not None else None
+
+    def _queue_until(self, why: str, provider: str | None, wake_us: int) -> None:
+        """Queue the session until then, with its prompt, in one commit that begins no attempt. `provider`: whose usage
+        limit it is, if it is one."""
+        fields: dict[str, Any] = {"provider": provider, "account": self._account(), "shared": True}
+        failure = Failure(kind="usage_limit", fields=fields) if provider is not None else None
+        change = StatusChange(status="queued", reason=why, failure=failure, wake_us=wake_us)
         if self._handover is not None:
             self._claim()
             self._write(change)
@@ -337,7 +359,8 @@ class AgentSupervision(Supervision):
             return
         policy, child, now_us = execution.policy, live.child, self._now_us()
         live.halted = live.halted or self._limit_of(live)
-        if live.halted is not None:
+        live.is_quiet = live.halted is None and self._quiet_until(policy) is not None
+        if live.halted is not None or live.is_quiet:
             live.is_stopped = True
             child.signal(signal.SIGTERM)
             self._deadline_us = now_us + round(_STOP_SECONDS * 1e6)
@@ -366,6 +389,10 @@ class AgentSupervision(Supervision):
             return Move(change=live.halted.change)
         if live.halted is not None:
             return Move(change=StatusChange(status="halted", reason=live.halted))
+        if live.is_quiet and not self._stop_signals:
+            wake_us = self._quiet_until(self._owned().identity.policy) or self._wall_us()
+            change = StatusChange(status="queued", reason=QUIET, wake_us=wake_us)
+            return Move(change=change, again=True, wake_us=wake_us)
         observer = live.observer
         progressed = live.has_replied
         verdict = live.imposed or self._verdict(live, exit)
@@ -379,6 +406,8 @@ class AgentSupervision(Supervision):
         if live.rung != "fresh" and not live.verdict_recorded and observer.recorder.owns:
             self._record_verdict(live, "progressed" if progressed else "stranded")
         identity = self._owned().identity
+        if not self._stop_signals and (fallen := self._failover.decide(verdict)) is not None:
+            return fallen
         policy = identity.policy
         if self._options.retries is not None:
             policy = msgspec.structs.replace(policy, retries=self._options.retries)

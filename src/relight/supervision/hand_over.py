@@ -54,14 +54,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
     """The session with the agent that it is handed over to; nothing is written. UsageError or NotResumable if that
     agent cannot have it."""
-    if options.agent is None:
-        return found
     identity = found.identity
+    agent = options.agent or due_home(context, identity)
+    if agent is None:
+        return found
     directory = identity.directory
     if directory is None:
         hints = ["start the agent yourself, with its messages: rl.history.messages(ref, format=...)"]
         raise NotResumable(identity.name or identity.id[:8], "no directory to work in is recorded", hints=hints)
-    adapter, command = target_of(context, identity, options.agent)
+    adapter, command = target_of(context, identity, agent)
     if identity.policy.approve and not adapter.capabilities.approvals:
         hints = ["hand it over to an agent that can be made to wait: claude"]
         raise UsageError(f"{adapter.name} cannot be made to wait for a decision, which this session needs", hints=hints)
@@ -83,10 +84,19 @@ def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
         command=recorded.words,
         commands={agent: words for agent, words in commands.items() if agent != adapter.name},
         unrecorded=recorded.lost,
+        away=None,
         runtime=identity.runtime or "process",
         secrets=list(dict.fromkeys((*secrets, *own, *recorded.variables))),
     )
     return msgspec.structs.replace(found, identity=changed)
+
+
+def due_home(context: Context, identity: Identity) -> str | None:
+    """The agent that a session returns to with its next start, because its limit is over; None: it stays."""
+    away = identity.away
+    if away is None or not identity.policy.returns or away.until_us is None:
+        return None
+    return away.home if context.clock.now_us() >= away.until_us else None
 
 
 def target_of(context: Context, identity: Identity, agent: str) -> tuple[AgentAdapter, tuple[str, ...]]:

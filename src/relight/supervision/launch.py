@@ -14,6 +14,7 @@ from relight.files import repositories, workspace_check
 from relight.files.capture import close_all, never_captured, open_roots, with_roots
 from relight.files.status import missing_roots
 from relight.history.loading import Found
+from relight.journal.failover import quiet_hours
 from relight.journal.redaction.command_line import recordable
 from relight.ports.agent import AgentAdapter, Surroundings
 from relight.sessions import limits as limiting
@@ -25,6 +26,7 @@ from relight.sessions.opening import checked_fields, create, new_identity, refus
 from relight.values.execution import execution_of
 from relight.values.info import Reason
 from relight.values.options import ResumeOptions, RunOptions
+from relight.values.policy import RunPolicy
 from relight.values.queues import QueuePosition
 from relight.values.session import Identity
 
@@ -59,7 +61,7 @@ def planned(
     adapter = context.agents.of(command)
     directory, policy = options.directory, options.policy
     if queue_position is None:
-        _check_program(context, adapter, command, directory, options.runtime)
+        check_program(context, adapter, command, directory, options.runtime)
     refuse_unshared(context)
     named = checked_secrets(context, options.secrets, here=queue_position is None)
     context.declare_secrets(named)
@@ -68,6 +70,7 @@ def planned(
     limiting.check_enforceable(context, adapter, command, policy, where)
     if policy.approve and not adapter.capabilities.approvals:
         raise UsageError(f"{options.agent} cannot be made to wait for a decision", hints=["leave out --approve"])
+    _check_failover(context, adapter, policy)
     naming.check_free(context, options.name, f"go on with it: relight resume {options.name}")
     task = adapter.task_of(command)
     recorded = recordable(command, context.redactor(), context.environment, prompt=task)
@@ -117,6 +120,24 @@ def headless(context: Context, agent: str | None, prompt: str | None) -> list[st
     return [*start, prompt]
 
 
+def _check_failover(context: Context, adapter: AgentAdapter, policy: RunPolicy) -> None:
+    """UsageError for a failover that could never happen."""
+    if policy.quiet_hours is not None:
+        quiet_hours(policy.quiet_hours)
+    if not adapter.capabilities.transcript and (policy.fallback or policy.windows or policy.quiet_hours):
+        raise UsageError("--fallback, --windows and --quiet-hours are for coding agents")
+    if policy.returns and not policy.fallback:
+        raise UsageError("--return needs other agents: add --fallback codex")
+    able = sorted(one.name for one in context.agents.known() if one.dialect is not None)
+    for name in policy.fallback:
+        if name not in able or name == adapter.name:
+            raise UsageError(f"{name[:50]!a} cannot continue a session of {adapter.name}", hints=[f"one of {able}"])
+        if policy.approve and not context.agents.named(name).capabilities.approvals:
+            raise UsageError(
+                f"{name} cannot be made to wait for a decision", hints=["leave out --approve, or this agent"]
+            )
+
+
 def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
     """Names of the variables that the agent takes its credentials from here."""
     names = (*adapter.secrets, *adapter.configured_secrets(where))
@@ -141,7 +162,7 @@ def _tell_lost(context: Context, lost: Sequence[str], *, in_queue: bool) -> None
     )
 
 
-def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
+def check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
     """UsageError unless the program exists and this runtime can start it."""
     try:
         context.runtimes(name, "", True).check(command, directory)
@@ -210,7 +231,7 @@ def check_startable(context: Context, found: Found, options: ResumeOptions) -> N
         # Otherwise checked after the files were restored: its directory may be one of them.
         adapter = context.agent(found.identity)
         runtime = found.identity.runtime or "process"
-        _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
+        check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
 
 
 def _incomplete(context: Context, identity: Identity) -> str | None:
@@ -235,7 +256,7 @@ def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list
         reasons.append(Reason(code="command_incomplete", text=reason, cure="relight run --secret NAME -- COMMAND"))
     try:
         if not missing_roots(identity):  # with the process runtime: a plan must not start a tmux server or a sandbox
-            _check_program(context, context.agent(identity), identity.command, identity.directory, "process")
+            check_program(context, context.agent(identity), identity.command, identity.directory, "process")
     except UsageError as error:
         reasons.append(Reason(code="no_program", text=error.message, cure=error.hints[0] if error.hints else None))
     return variables, reasons

@@ -69,6 +69,8 @@ class LiveAttempt:
         """the verdict we decided on when we killed it"""
         self.halted: Reached | str | None = None
         """why it is halted: a limit, or the tool call that it repeats"""
+        self.is_quiet = False
+        """whether it is stopped because its quiet hours have begun"""
         self.is_stopped = False
         """whether it was asked to end because it is halted"""
         self.own_cost: OwnCost | None = None
@@ -330,6 +332,8 @@ class Start:
             rung, prompt = "bootstrap", self._brief(observer)
         else:
             rung, native = "fresh", self.adapter.native_id_of(execution.command) or native
+            if self.adapter.task_of(execution.command) is None:
+                prompt = prompt or execution.task  # handed over before anything was said
         ask = Ask(
             command=execution.command,
             surroundings=self.surroundings,

@@ -99,6 +99,14 @@ class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the same calls with equal results so often in a row halt it; 0 switches this off"""
     network: bool = True
     """whether it may use the network, if its runtime can forbid it"""
+    fallback: tuple[str, ...] = ()
+    """coding agents that continue, in this order, after a usage limit, an overloaded provider or a refused key"""
+    returns: bool = False
+    """with `fallback`: the first start after its limit is over is in the agent that it was begun with"""
+    windows: int | None = None
+    """usage limits that it may reach, of all its agents together; then it is halted"""
+    quiet_hours: str | None = None
+    """`22:00-07:00`: local time in which it does not run; what runs then is stopped, and continues afterwards"""
 
     @property
     def counts_usage(self) -> bool:

@@ -32,6 +32,15 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"{self.session}@{self.seq}"
 
 
+class Away(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Why another agent has a session than the one it was begun with."""
+
+    home: str
+    """the agent it was begun with"""
+    until_us: int | None
+    """the end of its usage limit; None: not known"""
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The stored description of a session."""
 
@@ -53,6 +62,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """what to start again, for sessions begun by `relight run`"""
     commands: dict[str, list[str]] = {}
     """by agent: the commands of those that had the session before it was handed over"""
+    away: Away | None = None
+    """set while a fallback agent has it"""
+    windows: int = 0
+    """usage limits that it has reached"""
     directory: str | None = None
     """where the command runs"""
     runtime: str | None = None

@@ -3,6 +3,7 @@ real work, and the provider accepts every request. Offline, as in test_real_adap
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ class BothHarness(AgentHarness):
         home, cwd = home or self.home, cwd or self.work
         codex = real.Codex(home=home, cwd=cwd, url=self.model.url)
         codex.configure()
-        claude = real.Claude(home=home, cwd=cwd, url=self.model.url)
+        claude = real.Claude(home=home, cwd=cwd, url=self.model.url, extra=self.variables)
         kind, self.kind = self.kind, "claude"
         given = super().environment(home, cwd)
         self.kind = kind
@@ -47,6 +48,7 @@ def both(kind: str, base: Path, script: Any) -> Iterator[BothHarness]:
         made.close()
 
 
+TOKEN = "sk-ant-oat01-fake-token-of-the-relight-tests-000000000000"
 CLAUDE = "claude -p --dangerously-skip-permissions --output-format stream-json --verbose"
 
 
@@ -92,3 +94,21 @@ def test_a_call_cut_off_by_a_kill_is_closed_for_the_other_agent(tmp_path: Path) 
         assert "log.txt" in job.reported("begun")
         assert job.info().status == "completed"
         assert job.marked() == []
+
+
+def test_a_limit_of_one_agent_hands_the_task_to_the_other_within_two_seconds(tmp_path: Path) -> None:
+    reset = str(int(time.time()) + 3600)
+    unified = "anthropic-ratelimit-unified-"
+    headers = {f"{unified}status": "rejected", f"{unified}reset": reset, f"{unified}representative-claim": "five_hour"}
+    slots = [append("one"), {"status": 429, "headers": headers}, append("two"), {"text": "all done"}]
+    with both("claude", tmp_path, {"mode": "requests", "slots": slots}) as job:
+        job.variables["CLAUDE_CODE_OAUTH_TOKEN"] = TOKEN
+        job.run("--fallback", "codex")
+        assert (job.info().status, job.info().agent) == ("completed", "codex")
+        job.remembers("do the work", "writes one")
+        assert lines(job.work) == ["one", "two"]
+        with relight.open(job.store, create=False) as rl:
+            steps = list(rl.history.events("job"))
+        [fell] = [one for one in steps if one.status and "it continues in codex" in (one.status["reason"] or "")]
+        [began] = [one for one in steps if one.note.get("started") and one.seq > fell.seq]
+        assert (began.at - fell.at).total_seconds() < 2.0

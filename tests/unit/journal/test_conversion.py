@@ -18,7 +18,7 @@ from relight.journal.conversion.losses import Loss, LossReport
 from relight.journal.conversion.plain import WRITERS
 from relight.journal.formats.registry import by_name
 from relight.values.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text
-from tests.support.transcripts import ClaudeLines, codex_meta, function_call, function_output, item, said
+from tests.support.transcripts import ClaudeLines, codex_meta, function_call, function_output, item, rollout_line, said
 
 DIALECTS: tuple[Dialect, ...] = (CLAUDE_DIALECT, CODEX_DIALECT)
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -323,3 +323,18 @@ def _in_directory(message: Message) -> Message:
         return msgspec.structs.replace(block, arguments={"cmd": command})
 
     return msgspec.structs.replace(message, blocks=tuple(map(moved, message.blocks)))
+
+
+def test_the_summary_of_a_compaction_is_carried_over() -> None:
+    made = ClaudeLines()
+    made.user("in short: done", isCompactSummary=True, isMeta=True)
+    made.says("msg_1", "and then")
+    rollout = [
+        codex_meta(),
+        rollout_line(1, "compacted", {"message": "in short: done"}),
+        said(2, "assistant", "and then"),
+    ]
+    for reader, lines in ((CLAUDE_DIALECT, made.lines), (CODEX_DIALECT, rollout)):
+        converted = convert(reader.spoken(lines), CODEX_DIALECT, at_us=AT)
+        assert converted.messages[0] == Message(role="user", blocks=(Text(text="in short: done"),), index=0)
+        assert converted.losses == []

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from relight.agents.claude_code.format import CLAUDE_CODE
-from relight.agents.claude_code.tree import is_boundary, reply_of
+from relight.agents.claude_code.tree import is_boundary, is_summary, reply_of
 from relight.agents.native.names import derived_id, stamp
 from relight.journal.conversion import plain
 from relight.journal.conversion.convert import in_neutral_terms
@@ -57,7 +57,7 @@ class ClaudeDialect:
                     continue
                 if reply:
                     replies[reply] = len(found)
-                found.append(_attributed(message))
+                found.append(_attributed(message, is_summary(line)))
         return in_neutral_terms(found, TOOLS)
 
     def written(self, messages: Sequence[Message], *, at_us: int) -> list[Line]:
@@ -97,8 +97,10 @@ class ClaudeDialect:
 CLAUDE_DIALECT: Final = ClaudeDialect()
 
 
-def _attributed(message: Message) -> Message:
-    """What the user typed for the harness alone is the system's."""
+def _attributed(message: Message, summary: bool) -> Message:
+    """What the user typed for the harness alone is the system's; the summary of what was compacted is the user's."""
+    if summary:
+        return msgspec.structs.replace(message, role="user")
     first = message.blocks[0] if message.blocks else None
     is_harness = message.role == "user" and isinstance(first, Text) and _HARNESS.match(first.text) is not None
     return msgspec.structs.replace(message, role="system") if is_harness else message

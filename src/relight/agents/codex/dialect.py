@@ -49,10 +49,11 @@ class CodexDialect:
 
     def spoken(self, lines: Sequence[Line]) -> list[Message]:
         directory = next((cwd for line in lines if isinstance(cwd := payload_of(line).get("cwd"), str)), "")
-        found = [
-            msgspec.structs.replace(message, blocks=tuple(_read(block, directory) for block in message.blocks))
-            for message in CODEX.read(lines)
-        ]
+        found = []
+        for message in CODEX.read(lines):
+            blocks = tuple(_read(block, directory) for block in message.blocks)
+            role = "user" if _is_summary(lines[message.index]) else message.role
+            found.append(msgspec.structs.replace(message, role=role, blocks=blocks))
         return in_neutral_terms(found, TOOLS)
 
     def written(self, messages: Sequence[Message], *, at_us: int) -> list[Line]:
@@ -72,6 +73,11 @@ CODEX_DIALECT: Final = CodexDialect()
 
 
 # ---------------------------------------------------------------- reading
+
+
+def _is_summary(line: Line) -> bool:
+    """Whether it is a compaction that left a summary and no items."""
+    return line.get("type") == COMPACTED and not payload_of(line).get("replacement_history")
 
 
 def _read(block: Block, directory: str) -> Block:

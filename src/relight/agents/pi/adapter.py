@@ -15,6 +15,7 @@ from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
 from relight.agents.pi import command_line, directories
 from relight.agents.pi import session_lines as making
+from relight.agents.pi.dialect import PI_DIALECT
 from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings, Transcript
 
 _PROVIDERS: Final = names(
@@ -28,6 +29,7 @@ class Pi(Defaults):
     name = "pi"
     provider: str | None = None
     capabilities = Capabilities(transcript=True, native_resume=True, interactive=True)
+    dialect = PI_DIALECT
     install_hint = "npm install -g @mariozechner/pi-coding-agent"
     secrets = (*sorted(f"{one}_API_KEY" for one in _PROVIDERS), "ANTHROPIC_OAUTH_TOKEN")
     pure = names("read grep find ls")

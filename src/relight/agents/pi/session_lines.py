@@ -120,7 +120,7 @@ def asked(call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
     block = {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments or {}}
     former = next((inner for line in reversed(lines) if (inner := inner_of(line)).get("role") == "assistant"), {})
     named = {name: former.get(name, "relight") for name in ("api", "provider", "model")}
-    message = {"role": "assistant", "content": [block], **named, "usage": _NO_USAGE, "stopReason": "toolUse"}
+    message = {"role": "assistant", "content": [block], **named, "usage": NO_USAGE, "stopReason": "toolUse"}
     return _line(outer(message), lines, ("asked", call.id), at_us)
 
 
@@ -140,7 +140,7 @@ def answered(results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_u
     return found
 
 
-_NO_USAGE: Final = {
+NO_USAGE: Final = {
     **dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "totalTokens"), 0),
     "cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0),
 }

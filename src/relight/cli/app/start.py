@@ -144,6 +144,34 @@ def limit_options(command: Callable[..., int]) -> Callable[..., int]:
     return limited
 
 
+def failover_options(command: Callable[..., int]) -> Callable[..., int]:
+    """`--fallback`, `--return`, `--windows` and `--quiet-hours`, given to the command as one value `failover`, the
+    fields of a `RunPolicy`."""
+
+    @functools.wraps(command)
+    def chosen(*args: Any, fallback: str, returns: bool, windows: int | None, hours: str | None, **options: Any) -> int:
+        agents = tuple(name.strip() for name in fallback.split(",") if name.strip())
+        failover = {"fallback": agents, "returns": returns, "windows": windows, "quiet_hours": hours}
+        return command(*args, failover=failover, **options)
+
+    options: tuple[Callable[..., Any], ...] = (
+        click.option("--quiet-hours", "hours", metavar="22:00-07:00", help="Local time in which it does not run."),
+        click.option(
+            "--windows", type=click.IntRange(min=1), metavar="N", help="Halt when it reaches its Nth usage limit."
+        ),
+        click.option("--return", "returns", is_flag=True, help="With --fallback: back when the first limit is over."),
+        click.option(
+            "--fallback",
+            default="",
+            metavar="A,...",
+            help="Coding agents that continue after a usage limit, an overloaded provider or a refused key.",
+        ),
+    )
+    for option in options:
+        option(chosen)
+    return chosen
+
+
 def for_one(limits: Allowance, *, everything: bool) -> None:
     """UsageError if limits are combined with --all."""
     if everything and limits != NO_ALLOWANCE:

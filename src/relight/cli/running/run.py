@@ -11,7 +11,15 @@ import click
 import msgspec
 
 from relight.cli.app.context import CliContext, pass_context
-from relight.cli.app.start import labels_of, limit_options, moment_of, print_queued, run_in_foreground, start_detached
+from relight.cli.app.start import (
+    failover_options,
+    labels_of,
+    limit_options,
+    moment_of,
+    print_queued,
+    run_in_foreground,
+    start_detached,
+)
 from relight.cli.app.verb import json_flag, verb
 from relight.cli.render.milestones import Level, Milestones
 from relight.cli.render.style import Span
@@ -68,6 +76,7 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     "--secret", "secrets", multiple=True, metavar="NAME", help="A required variable; its value is not stored."
 )
 @limit_options
+@failover_options
 @click.option("--library", is_flag=True, help="The program uses the relight library; required for a budget.")
 @click.option("--queue", metavar="Q", help="Queue it for a worker instead of starting it here.")
 @click.option("--priority", type=int, default=0, metavar="N", help="Priority in the queue; greater first.")
@@ -90,6 +99,7 @@ def run(
     env: tuple[str, ...],
     secrets: tuple[str, ...],
     limits: Allowance,
+    failover: dict[str, Any],
     library: bool,
     queue: str | None,
     priority: int,
@@ -108,7 +118,8 @@ def run(
     with cli.opened(create=True) as rl:
         if no_network and runtime in ("process", "tmux"):
             raise UsageError("--no-network needs a sandbox", hints=["add --runtime sandbox"])
-        policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
+        given = {**failover, "retries": retries, "approve": approve, "network": not no_network, "library": library}
+        policy = limits.on(RunPolicy(**given))
         options = RunOptions(
             directory=os.getcwd(),
             agent=agent_of(command[0]),

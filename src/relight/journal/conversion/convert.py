@@ -79,7 +79,8 @@ def convert(
     given = _cut(_shortened(whole, target.max_result), max_chars)
     report.extend(differences(whole, given))
     lines = target.written(given, at_us=at_us)
-    read = grouped(target.spoken(lines))  # not normalised: that would repair what the writer left out
+    # Not normalised: that would repair what the writer left out, and hide it.
+    read = grouped(target.spoken(lines))
     report.extend(differences(given, read))
     wrong = faults(read) + [fault for line in lines for fault in target.line_faults(line)]
     return Converted(lines=lines, messages=read, losses=report.losses(), faults=wrong)

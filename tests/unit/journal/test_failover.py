@@ -1,0 +1,46 @@
+"""Which agent continues, and when nothing runs: decided without a clock and without agents."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from relight.errors import UsageError
+from relight.journal.failover import next_agent, quiet_hours, quiet_until
+
+
+def test_the_next_agent_is_the_first_that_has_not_failed() -> None:
+    order = ["codex", "pi"]
+
+    def after(current: str, *unusable: str, returns: bool = False) -> str | None:
+        return next_agent(current, order, home="claude", returns=returns, unusable=set(unusable))
+
+    assert after("claude", "claude") == "codex"
+    assert after("codex", "claude", "codex") == "pi"
+    assert after("pi", "claude", "codex", "pi") is None
+    assert after("codex", "codex") == "pi"  # without a return the first agent is not tried again
+    assert after("codex", "codex", returns=True) == "claude"
+    assert after("codex", "codex", "claude", returns=True) == "pi"
+
+
+@pytest.mark.parametrize(
+    ("hours", "now", "until"),
+    [
+        ("22:00-07:00", "2026-11-16T21:59", None),
+        ("22:00-07:00", "2026-11-16T22:00", "2026-11-17T07:00"),
+        ("22:00-07:00", "2026-11-17T06:59", "2026-11-17T07:00"),
+        ("22:00-07:00", "2026-11-17T07:00", None),
+        ("9:30-17:00", "2026-11-17T12:00", "2026-11-17T17:00"),
+        ("9:30-17:00", "2026-11-17T09:29", None),
+    ],
+)
+def test_quiet_hours_end_when_they_say(hours: str, now: str, until: str | None) -> None:
+    found = quiet_until(hours, datetime.fromisoformat(now).replace(tzinfo=UTC))
+    assert (found.isoformat()[:16] if found is not None else None) == until
+
+
+@pytest.mark.parametrize("text", ["", "22-7", "24:00-07:00", "22:00-22:00", "22:00-07:60", "tonight"])
+def test_quiet_hours_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        quiet_hours(text)
