@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -107,15 +106,5 @@ def _attributed(message: Message, summary: bool) -> Message:
 
 
 def _in_its_terms(message: Message) -> Message:
-    blocks = tuple(native_call(_in_directory(one), TOOLS) if isinstance(one, Call) else one for one in message.blocks)
+    blocks = tuple(native_call(one, TOOLS) if isinstance(one, Call) else one for one in message.blocks)
     return msgspec.structs.replace(message, blocks=blocks)
-
-
-def _in_directory(call: Call) -> Call:
-    """A shell command with its directory: Bash has no argument for it."""
-    arguments: Any = call.arguments
-    if call.op != "shell" or not isinstance(arguments.get("dir"), str):
-        return call
-    rest = {name: value for name, value in arguments.items() if name != "dir"}
-    command = f"cd {shlex.quote(arguments['dir'])} && {arguments['cmd']}"
-    return msgspec.structs.replace(call, arguments={**rest, "cmd": command})

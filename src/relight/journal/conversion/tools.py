@@ -7,6 +7,7 @@ All other calls keep their name and arguments.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -44,11 +45,13 @@ def neutral_call(call: Call, tools: Sequence[Tool]) -> Call:
 
 
 def native_call(call: Call, tools: Sequence[Tool]) -> Call:
-    """A neutral call as the agent's first tool for it; unchanged if it has none, or if an argument has no place there
-    that the tool could not do without."""
+    """A neutral call as the agent's first tool for it; unchanged if it has none. Further arguments are left out if the
+    tool has no place for them; the directory of a shell command becomes a part of the command then."""
     arguments: dict[str, Any] = call.arguments if isinstance(call.arguments, dict) else {}
     for tool in tools:
         if tool.op == call.op and set(_REQUIRED[tool.op]) <= set(tool.fields):
+            if "dir" not in tool.fields and isinstance(arguments.get("dir"), str) and tool.op == "shell":
+                arguments = {**arguments, "cmd": f"cd {shlex.quote(arguments['dir'])} && {arguments['cmd']}"}
             placed = {tool.fields[name]: value for name, value in arguments.items() if name in tool.fields}
             return Call(id=call.id, name=tool.name, arguments=placed, op=call.op)
     return call
