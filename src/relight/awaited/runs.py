@@ -54,6 +54,10 @@ class AsyncRuns:
         directory. `options`: the options it would be given."""
         return await alone(partial(self._sync.plan, ref, disk=disk, options=options), self._effects)
 
+    async def agents(self) -> list[str]:
+        """Names of the coding agents that a session can be handed over to: the option `agent` of a resume."""
+        return await alone(self._sync.agents, self._effects)
+
     async def plan_hash(self, ref: str) -> str:
         """The plan hash of `plan`, without computing the plan; empty for a damaged session."""
         return await stored(partial(self._sync.plan_hash, ref))

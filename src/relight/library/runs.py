@@ -77,6 +77,10 @@ class Runs(Noun):
         directory. `options`: the options it would be given."""
         return planning.plan(self._context, self._found(ref), disk=disk, options=options)
 
+    def agents(self) -> list[str]:
+        """Names of the coding agents that a session can be handed over to: the option `agent` of a resume."""
+        return sorted(one.name for one in self._context.agents.known() if one.dialect is not None)
+
     def plan_hash(self, ref: str) -> str:
         """The plan hash of `plan`, without computing the plan; empty for a damaged session."""
         found = self._found(ref)

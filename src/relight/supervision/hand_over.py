@@ -16,6 +16,7 @@ import msgspec
 
 from relight.errors import NotResumable, UsageError
 from relight.history import events
+from relight.history.fork import starts_new_session
 from relight.history.loading import Found, load
 from relight.journal.conversion.convert import Converted, convert, in_neutral_terms
 from relight.journal.conversion.grammar import normalised
@@ -28,6 +29,7 @@ from relight.journal.redaction.command_line import recordable
 from relight.ports.agent import AgentAdapter, NativeCall, Surroundings
 from relight.sessions import limits as limiting
 from relight.sessions.context import Context
+from relight.supervision import launch
 from relight.supervision.native_repair import Ready, results_of
 from relight.supervision.observe import SIDECHAIN, Observer
 from relight.values.call import Effect
@@ -88,6 +90,8 @@ def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
         runtime=identity.runtime or "process",
         secrets=list(dict.fromkeys((*secrets, *own, *recorded.variables))),
     )
+    if not changed.workspace and not starts_new_session(found):  # as for every coding agent
+        changed = launch.housed_where_it_runs(context, changed, directory)
     return msgspec.structs.replace(found, identity=changed)
 
 

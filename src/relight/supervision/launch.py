@@ -103,7 +103,7 @@ def planned(
         except WorkspaceUnusable as error:
             raise never_captured(context, identity, error) from None
     elif adapter.capabilities.transcript:
-        identity = _housed_where_it_runs(context, identity, directory)
+        identity = housed_where_it_runs(context, identity, directory)
     if recorded.words != list(command):
         # The stored command line is redacted. This process needs the real one, for the first start.
         context.commands[identity.id] = tuple(command)
@@ -172,7 +172,7 @@ def check_program(context: Context, adapter: AgentAdapter, command: Sequence[str
         raise UsageError(f"{adapter.name} is not installed", hints=[f"install it: {adapter.install_hint}"]) from None
 
 
-def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
+def housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
     """Capture a coding agent's files in the directory it runs in, if that can be captured."""
     try:
         housed_there = with_roots(context, identity, directory)

@@ -42,11 +42,14 @@ def begun(rl: Relight, name: str = "job", messages: list[dict[str, Any]] = DIALO
         return str(session.id)
 
 
-def test_a_programs_conversation_goes_on_in_a_coding_agent_and_comes_back_as_plain_messages(tmp_path: Path) -> None:
+def test_a_programs_conversation_goes_on_in_a_coding_agent_and_comes_back_as_plain_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness = ProgramHarness(
         tmp_path, [{"text": "nothing to do"}, {"calls": [{"shell": "echo x > f"}]}, {"text": "sold"}]
     )
     try:
+        monkeypatch.chdir(harness.work)
         with relight.open(harness.store) as rl:
             session = begun(rl)
         plan = harness.json("can-resume", "job", "--agent", "claude")
@@ -60,6 +63,7 @@ def test_a_programs_conversation_goes_on_in_a_coding_agent_and_comes_back_as_pla
         assert [one.problem for one in harness.model.requests() if one.problem] == []
         info = harness.known()
         assert (info.id, info.agent, info.status) == (session, "claude", "completed")
+        assert list(info.workspace.values()) == [str(harness.work)]
         [noted] = [one for one in harness.steps() if "handed_over" in one.note]
         assert (noted.kind, noted.note["handed_over"]["losses"]) == ("reset", plan["hand_over"]["losses"])
         with relight.open(harness.store) as rl:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from relight.errors import NotFound, RelightError
+from relight.errors import NotFound, NotResumable, RelightError, UsageError
 from relight.history.documents import path_text
 from relight.journal.files.undo_log import next_undo
 from relight.journal.retention import days_text
@@ -22,6 +22,7 @@ from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Opt
 from relight.text import format as words
 from relight.text.facts import plan_facts
 from relight.values.info import ResumePlan, SessionInfo
+from relight.values.options import ResumeOptions
 from relight.values.status import LIVE
 
 if TYPE_CHECKING:
@@ -59,9 +60,8 @@ def dialog(
 
 def _resume(context: DialogContext) -> Dialog:
     good = context.given.get("from") == "good"
-    plan: ResumePlan = context.rl.runs.plan(
-        context.info.id if context.seq is None else f"{context.info.id}@{context.seq}"
-    )
+    handed = context.given.get("agent") or None
+    plan, refused = _planned(context, handed)
     agent = plan.agent.agent if plan.agent is not None else "its program"
     rung = f" with {agent}'s own resume" if plan.agent is not None and plan.agent.rung == "native" else ""
     blocking = [reason for reason in plan.reasons if reason.blocks and not (good and reason.code == "corrupt")]
@@ -77,7 +77,13 @@ def _resume(context: DialogContext) -> Dialog:
     )
     if plan.forks:
         start = f"Make a new session from {context.ref} and start it{rung}; {context.name} stays as it is."
-    flags = [*(["--from-last-good"] if good else []), *(["--restore"] if missing else [])]
+    if plan.hand_over is not None:
+        start += f" The conversation is handed over from {plan.hand_over.source} to {plan.hand_over.target}."
+    flags = [
+        *(["--agent", handed] if handed else []),
+        *(["--from-last-good"] if good else []),
+        *(["--restore"] if missing else []),
+    ]
     flags += ["--without-secrets"] if unset else []
     flags += [word for one in raised for word in (f"--{one.name.replace('_', '-')}", "N")]
     limited = any(reason.code == "usage_limit" for reason in plan.reasons)
@@ -91,18 +97,47 @@ def _resume(context: DialogContext) -> Dialog:
         command=shlex.join(["relight", "resume", context.ref, *flags]),
         path=f"{context.api}/resume",
         plan=context.plan,
-        body={**({"from_last_good": True} if good else {}), **({"restore": True} if missing else {})},
+        body={
+            **({"agent": handed} if handed else {}),
+            **({"from_last_good": True} if good else {}),
+            **({"restore": True} if missing else {}),
+        },
         fields=[
             *raised,
             Field(kind="text", name="prompt", label="Prompt (optional)"),
             *([Field(kind="box", name="without_secrets", label="start it although they are not set")] if unset else []),
             *([Field(kind="box", name="now", label="start it now, without waiting for the limit")] if limited else []),
+            *_other_agents(context, agent),
         ],
         lines=lines,
-        why_not=blocking[0].text if blocking else no_command,
+        why_not=refused or (blocking[0].text if blocking else no_command),
         done=f"{context.name} runs",
         goes="/sessions/{id}" if plan.forks else "",
     )
+
+
+def _planned(context: DialogContext, agent: str | None) -> tuple[ResumePlan, str]:
+    """The plan of a resume by this agent; or, if that is refused, without it, and why."""
+    ref = context.info.id if context.seq is None else f"{context.info.id}@{context.seq}"
+    if agent is None:
+        return context.rl.runs.plan(ref), ""
+    try:
+        if agent not in context.rl.runs.agents():  # a command line is not taken from an address
+            raise UsageError(f"no coding agent {agent[:50]!a}")
+        return context.rl.runs.plan(ref, options=ResumeOptions(agent=agent)), ""
+    except (UsageError, NotResumable) as error:
+        return context.rl.runs.plan(ref), error.message
+
+
+def _other_agents(context: DialogContext, present: str) -> list[Field]:
+    """Links to the same dialog for the other agents."""
+    where = f"/sessions/{context.info.id}" if context.seq is None else f"/checkpoints/{context.info.id}@{context.seq}"
+    options = [
+        Option(value=f"{where}/do/resume?agent={name}", label=f"in {name}")
+        for name in context.rl.runs.agents()
+        if name != present
+    ]
+    return [Field(kind="boxes", name="go", label="Continue in another agent", options=options)] if options else []
 
 
 def _fork(context: DialogContext) -> Dialog:

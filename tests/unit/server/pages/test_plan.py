@@ -10,6 +10,7 @@ import pytest
 from relight.values.options import RunOptions
 from tests.support.scripted_agent import install
 from tests.support.server_harness import Answer, ServerHarness
+from tests.support.transcripts import claude_conversation
 
 KEY = "sk-ant-api03-fakefakefakefakefakefakefakefakefakefake"
 
@@ -62,6 +63,30 @@ def test_a_program_that_is_gone_is_told_before_a_resume_is_refused_for_it(
     assert not plan.ok and plan.reasons[0].code == "no_program"
     assert "Not possible now" in shown(harness, f"/sessions/{session}/do/resume")
     assert harness.client("read").get(f"/api/sessions/{session}/can-resume").json()["ok"] is False
+
+
+def test_the_loss_report_of_another_agent_is_in_its_dialog_before_it_is_chosen(
+    harness: ServerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("claude", "codex"):
+        install(tmp_path / "bin", name)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    options = RunOptions(directory=str(tmp_path), agent="claude", name="job")
+    session = harness.rl.runs.create(["claude", "-p", "hello"], options).id
+    with harness.rl.session("job") as s:
+        for line in claude_conversation():
+            s.append(line)
+        s.fail("enough")
+    text = shown(harness, f"/sessions/{session}/do/resume")
+    assert f"/sessions/{session}/do/resume?agent=codex" in text and "not carried over" not in text
+    text = shown(harness, f"/sessions/{session}/do/resume?agent=codex")
+    assert "dropped: reasoning of the model" in text and "relight resume job --agent codex" in text
+    assert "Not possible now" not in text
+    assert "Not possible now" in shown(harness, f"/sessions/{session}/do/resume?agent=ls%20-l")
+    refused = Answer(harness.client().post(f"/api/sessions/{session}/resume", json={"agent": "codex exec"}))
+    assert refused.status in (400, 422)
+    plan = harness.client("read").get(f"/api/sessions/{session}/can-resume?agent=codex").json()
+    assert plan["hand_over"]["target"] == "codex"
 
 
 def test_what_the_first_reply_would_read_is_in_the_dialog_and_on_the_page_of_a_checkpoint(
