@@ -26,7 +26,7 @@ from tests.support.processes import environment, executable, living
 from tests.support.shell import SOURCE, command, eventually
 
 KINDS = ("claude", "codex")
-OTHERS = ("pi",)
+OTHERS = ("pi", "opencode")
 """agents without hooks of ours; they share a shorter list of tests"""
 SECONDS = 60.0
 TASK = "do the work"
@@ -42,12 +42,15 @@ class AgentHarness:
         self.home, self.work, self.store = base / "home", base / "work", base / "store" / "r.db"
         for directory in (self.home, self.work, base / "bin"):
             directory.mkdir(parents=True)
-        script_of = {"pi": real.pi_script}
-        self.binary = (
-            real.claude_binary() if kind == "claude" else real.codex_binary() if kind == "codex" else real.node()
-        )
+        found = {
+            "claude": real.claude_binary,
+            "codex": real.codex_binary,
+            "opencode": real.opencode_binary,
+            "pi": real.pi_script,
+        }[kind]()
+        self.binary = real.node() if kind == "pi" else found
         self.program = base / "bin" / kind
-        self.program.symlink_to(script_of[kind]() if kind in script_of else self.binary)
+        self.program.symlink_to(found)
         self.variables = variables
         self.daemon = False
         """may a Codex on a screen start its daemon?"""
@@ -69,9 +72,11 @@ class AgentHarness:
     def environment(self, home: Path | None = None, cwd: Path | None = None) -> dict[str, str]:
         """Of a shell in this home; the agent is configured in it."""
         home, cwd, url = home or self.home, cwd or self.work, self.model.url
-        agent: real.Claude | real.Codex | real.Pi
+        agent: real.Claude | real.Codex | real.Pi | real.Opencode
         if self.kind == "claude":
             agent = real.Claude(home=home, cwd=cwd, url=url, extra=self.variables)
+        elif self.kind == "opencode":
+            agent = real.Opencode(home=home, cwd=cwd, url=url, extra=self.variables)
         elif self.kind == "pi":
             agent = real.Pi(home=home, cwd=cwd, url=url, extra=self.variables)
             agent.configure()
@@ -139,6 +144,8 @@ class AgentHarness:
         if self.kind == "claude":
             flags = ["--dangerously-skip-permissions", "--output-format", "stream-json", "--verbose"]
             return ["claude", "-p", prompt, *flags]
+        if self.kind == "opencode":
+            return ["opencode", "run", "--format", "json", prompt]
         if self.kind == "pi":
             return ["pi", "-p", "--mode", "json", prompt]
         return ["codex", "exec", "--json", "--skip-git-repo-check", prompt]

@@ -23,6 +23,7 @@ from typing import Final
 CLAUDE_VERSION: Final = "2.1.325"
 CODEX_VERSION: Final = "0.166.0"
 PI_VERSION: Final = "0.73.1"
+OPENCODE_VERSION: Final = "1.18.33"
 INSTALL_SECONDS: Final = 900
 CLAUDE_KEY: Final = "sk-ant-fake-key-of-the-relight-tests-0000"
 CODEX_KEY_NAME: Final = "FAKE_KEY"
@@ -128,6 +129,12 @@ def codex_binary() -> Path:
 def pi_script() -> Path:
     """pi, which Node runs."""
     return installed(f"@mariozechner/pi-coding-agent@{PI_VERSION}") / "node_modules/.bin/pi"
+
+
+def opencode_binary() -> Path:
+    """The native opencode."""
+    prefix = installed(f"opencode-ai@{OPENCODE_VERSION}")
+    return prefix / f"node_modules/opencode-{_PLATFORM}/bin/opencode"
 
 
 def node() -> Path:
@@ -258,6 +265,43 @@ class Pi:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "models.json").write_text(json.dumps({"providers": {"fake": provider}}))
         (directory / "settings.json").write_text(json.dumps(settings))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opencode:
+    """opencode in a home of its own."""
+
+    home: Path
+    cwd: Path
+    url: str
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        names = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+        return {
+            **_passed(),
+            "HOME": str(self.home),
+            "TZ": "UTC",
+            "OPENCODE_CONFIG_CONTENT": json.dumps(self._config()),
+            "npm_config_offline": "true",
+            "npm_config_fetch_retries": "0",
+            **{f"OPENCODE_DISABLE_{name}": "1" for name in names},
+            **self.extra,
+        }
+
+    def _config(self) -> dict[str, object]:
+        prices = {"input": 1.0, "output": 2.0, "cache_read": 0.1}
+        model = {"name": "fake", "limit": {"context": 200_000, "output": 8000}, "cost": prices}
+        options = {"baseURL": f"{self.url}/v1", "apiKey": "fake"}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "fake", "options": options}
+        return {
+            "model": "fake/fake-model",
+            "small_model": "fake/fake-model",
+            "autoupdate": False,
+            "share": "disabled",
+            "permission": "allow",
+            "provider": {"fake": {**provider, "models": {"fake-model": model}}},
+        }
 
 
 def spawn(agent: Claude | Codex, command: list[str], output: Path) -> subprocess.Popen[bytes]:

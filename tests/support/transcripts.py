@@ -172,3 +172,35 @@ def pi_conversation() -> list[dict[str, Any]]:
         {**line, "id": name, "parentId": parent, "timestamp": at}
         for line, name, parent in zip(lines, names, parents, strict=True)
     ]
+
+
+def opencode_conversation() -> list[dict[str, Any]]:
+    """Lines made of opencode's rows: a prompt, a reply with two calls, their results, a last word."""
+    user = {"role": "user", "agent": "build", "model": {"providerID": "fake", "modelID": "fake-model"}}
+    reply = {"role": "assistant", "agent": "build", "modelID": "fake-model", "providerID": "fake"}
+    made: list[dict[str, Any]] = []
+
+    def add(kind: str, message: int, data: dict[str, Any], part: int | None = None) -> None:
+        number = len(made) if part is None else part
+        held = {**(reply if message else user), "time": {"created": 1000 + message}}
+        held |= {"parentID": f"msg_{1:012x}{'A' * 14}", "path": {"cwd": "/x", "root": "/"}} if message else {}
+        place = {"id": f"prt_{number + 1:012x}{'A' * 14}", "created": 1000 + number, "data": data}
+        made.append(
+            {"opencode": kind, "message": {"id": f"msg_{message + 1:012x}{'A' * 14}", "data": held}, "part": place}
+        )
+
+    def tool(name: str, **state: Any) -> dict[str, Any]:
+        given = {"input": {"command": f"echo {name}"}, "time": {"start": 1003, "end": 1009}, **state}
+        return {"type": "tool", "tool": "bash", "callID": f"call_{name}", "state": given}
+
+    tokens = {"input": 100, "output": 10, "reasoning": 0, "cache": {"read": 5, "write": 0}}
+    add("part", 0, {"type": "text", "text": '"do it é"'})
+    add("part", 1, {"type": "text", "text": "two things", "time": {"start": 1001, "end": 1002}})
+    add("call", 1, tool("one", status="running"))
+    add("call", 1, tool("two", status="running"))
+    add("result", 1, tool("one", status="completed", output="one\n"), 2)
+    add("result", 1, tool("two", status="error", error="two failed"), 3)
+    add("part", 1, {"type": "step-finish", "reason": "tool-calls", "tokens": tokens, "cost": 0.25})
+    add("part", 2, {"type": "text", "text": "all done", "time": {"start": 1010, "end": 1011}})
+    add("part", 2, {"type": "step-finish", "reason": "stop", "tokens": tokens, "cost": 0.25})
+    return made

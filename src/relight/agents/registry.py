@@ -32,6 +32,13 @@ BUILT_IN: Final[dict[str, Registration]] = {
         programs=("pi",),
         headless=("pi", "-p"),
     ),
+    "opencode": Registration(
+        adapter="relight.agents.opencode.adapter:Opencode",
+        format="relight.agents.opencode.format:OPENCODE",
+        failures="relight.agents.opencode.failures",
+        programs=("opencode",),
+        headless=("opencode", "run"),
+    ),
 }
 COMMAND: Final = "relight.agents.command:Command"
 """the adapter of every other program"""

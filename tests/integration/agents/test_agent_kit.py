@@ -11,10 +11,11 @@ import pytest
 from relight.agents.claude_code.adapter import ClaudeCode
 from relight.agents.codex.adapter import Codex
 from relight.agents.command import Command
+from relight.agents.opencode.adapter import Opencode
 from relight.agents.pi.adapter import Pi
 from relight.ports.agent import AgentAdapter, Line, Transcript
 from relight.testing.agent_kit import AgentChecks
-from tests.support.transcripts import claude_conversation, codex_conversation, pi_conversation
+from tests.support.transcripts import claude_conversation, codex_conversation, opencode_conversation, pi_conversation
 
 
 class ClaudeChecks(AgentChecks):
@@ -41,6 +42,14 @@ class PiChecks(AgentChecks):
         return pi_conversation()
 
 
+class OpencodeChecks(AgentChecks):
+    adapter: ClassVar[AgentAdapter] = Opencode()
+    command = ("opencode", "run", "--format", "json", "do it")
+
+    def conversation(self) -> Sequence[Line]:
+        return opencode_conversation()
+
+
 class CommandChecks(AgentChecks):
     adapter: ClassVar[AgentAdapter] = Command()
     command = ("python", "agent.py", "--all")
@@ -49,7 +58,7 @@ class CommandChecks(AgentChecks):
         return []
 
 
-KITS: tuple[type[AgentChecks], ...] = (ClaudeChecks, CodexChecks, PiChecks, CommandChecks)
+KITS: tuple[type[AgentChecks], ...] = (ClaudeChecks, CodexChecks, PiChecks, OpencodeChecks, CommandChecks)
 CHECKS = sorted(name for name in dir(AgentChecks) if name.startswith("check_"))
 
 

@@ -8,16 +8,25 @@ import pytest
 
 from relight.agents.claude_code.format import CLAUDE_CODE
 from relight.agents.codex.format import CODEX
+from relight.agents.opencode.format import OPENCODE
 from relight.agents.pi.format import PI
 from relight.journal.formats.format import Format
 from relight.journal.formats.registry import by_name, detect, formats
 from relight.values.view import Call, Result, Text
-from tests.support.transcripts import claude_conversation, codex_conversation, pi_conversation, rollout_line, said
+from tests.support.transcripts import (
+    claude_conversation,
+    codex_conversation,
+    opencode_conversation,
+    pi_conversation,
+    rollout_line,
+    said,
+)
 
 NATIVE: tuple[tuple[Format, list[dict[str, Any]]], ...] = (
     (CLAUDE_CODE, claude_conversation()),
     (CODEX, codex_conversation()),
     (PI, pi_conversation()),
+    (OPENCODE, opencode_conversation()),
 )
 ODD: list[dict[str, Any]] = [
     {},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from tests.support.shell import eventually
 pytestmark = [pytest.mark.agents, pytest.mark.crash]
 STUCK = append("two", "exec sleep 60")
 DONE = {"text": "all done"}
+TRIES = {"pi": 3, "opencode": 6}
+"""requests of an agent until it reports a used-up quota: it tries again by itself"""
 MORE = {"text": "more done"}
 
 
@@ -29,8 +32,7 @@ def test_a_run_goes_to_its_end_with_its_tokens_and_cost(kind: str, tmp_path: Pat
         s.remembers(TASK, "writes one", "writes two")
         usage = info.usage
         assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (3000, 300, 1500)
-        if kind == "pi":
-            assert usage.cost == pytest.approx((3000 * 1.0 + 300 * 2.0 + 1500 * 0.1) / 1e6)
+        assert usage.cost == pytest.approx((3000 * 1.0 + 300 * 2.0 + 1500 * 0.1) / 1e6)
         s.do("verify", "job")
         assert not s.marked()
 
@@ -119,3 +121,21 @@ def test_a_session_that_was_begun_without_relight_is_adopted_and_goes_on(kind: s
         s.remembers(TASK, "writes one", "all done", "go on", "writes two")
         assert lines(s.work) == ["one", "two"]
         assert s.info().status == "completed"
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_usage_limit_is_waited_for_until_its_reset_and_then_it_goes_on(kind: str, tmp_path: Path) -> None:
+    text = "You have hit your usage limit. Try again in 6 seconds."
+    limit = {"status": 429, "body": {"error": {"type": "usage_limit_reached", "message": text}}}
+    since = time.time()
+    with harness(
+        kind, tmp_path, [append("one"), [*[limit] * TRIES[kind], append("two")], DONE], RELIGHT_LEAST_WAIT="1"
+    ) as s:
+        child = s.begin()
+        waiting = s.reaches("queued")
+        assert waiting.failure is not None and waiting.failure.kind == "usage_limit"
+        assert waiting.wake_at is not None and waiting.wake_at.timestamp() > since + 6
+        s.ends(child)
+        assert s.info().status == "completed"
+        assert lines(s.work) == ["one", "two"]
+        s.remembers(TASK, "writes one", "writes two")

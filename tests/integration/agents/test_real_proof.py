@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.agent_harness import KINDS, SECONDS, TASK, UNKNOWN, AgentHarness, harness
+from tests.support.agent_harness import KINDS, OTHERS, SECONDS, TASK, UNKNOWN, AgentHarness, harness
 from tests.support.figures import Figure
 from tests.support.shell import eventually
 
@@ -92,11 +92,11 @@ class Torment:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.guarantee("G10")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", (*KINDS, *OTHERS))
 def test_killed_at_random_moments_it_ends_as_if_undisturbed(
     kind: str, tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    wanted, seed = sample(4, proof=50), random.randrange(2**32)
+    wanted, seed = sample(4 if kind in KINDS else 2, proof=50), random.randrange(2**32)
     chance = random.Random(seed)
     plain = tmp_path / "plain"
     with harness(kind, plain, task(plain / "work", plain / "ledger")) as s:

@@ -1,6 +1,6 @@
 """Ops: a shell command, a write or an edit, as a call of whichever tool the asking agent offers.
 
-One script then drives Claude Code and Codex alike. Where an agent has no tool for a write or an edit, the shell does
+One script then drives all agents alike. Where an agent has no tool for a write or an edit, the shell does
 it, an edit by `apply_patch`, which Codex takes over from its shell. So the old and new text of an edit are whole
 lines, and paths are absolute, on which Claude Code insists.
 """
@@ -51,9 +51,22 @@ def _translate(op: str, given: Any, tools: dict[str, dict[str, Any]]) -> tuple[s
         return "Write", {"file_path": path, "content": given["content"]}
     if op == "edit" and "Edit" in tools:
         return "Edit", {"file_path": path, "old_string": given["old"], "new_string": given["new"]}
+    fields = _fields(tools.get(op, {}))
+    if op == "write" and fields:
+        return "write", {"path" if "path" in fields else "filePath": path, "content": given["content"]}
+    if op == "edit" and "edits" in fields:
+        return "edit", {"path": path, "edits": [{"oldText": given["old"], "newText": given["new"]}]}
+    if op == "edit" and fields:
+        return "edit", {"filePath": path, "oldString": given["old"], "newString": given["new"]}
     if op == "write":
         return _shell(f"printf %s {shlex.quote(given['content'])} > {shlex.quote(path)}", tools)
     return _shell(f"apply_patch <<'RELIGHT_PATCH'\n{_patch(given)}\nRELIGHT_PATCH", tools)
+
+
+def _fields(tool: dict[str, Any]) -> set[str]:
+    """The arguments of a tool of Chat Completions: those of pi and opencode differ."""
+    parameters = (tool.get("function") or {}).get("parameters") or {}
+    return set(parameters.get("properties") or ())
 
 
 def _shell(command: str, tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
@@ -63,7 +76,8 @@ def _shell(command: str, tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
         return "exec_command", {"cmd": command}
     if "shell" in tools:
         return "shell", {"command": ["bash", "-lc", command]}
-    return "bash", {"command": command}
+    described = {"description": "scripted"} if "description" in _fields(tools.get("bash", {})) else {}
+    return "bash", {"command": command, **described}
 
 
 def _patch(given: dict[str, Any]) -> str:

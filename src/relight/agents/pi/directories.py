@@ -47,10 +47,12 @@ def id_of(path: Path) -> str:
 
 
 def locate(native_id: str, surroundings: Surroundings) -> Path | None:
-    """The file of this session; None unless it is in pi's own directory."""
-    home = sessions_of(surroundings)
-    found = (path for _, path in recent(home, depth=1) if id_of(path) == native_id)
-    return next((path for path in found if inside(path, home) is not None), None)
+    """The file of this session; None unless it is in pi's own directory and was begun in this working directory: pi
+    asks before it goes on with one of another."""
+    home, here = sessions_of(surroundings), os.path.realpath(surroundings.directory)
+    found = (path for _, path in recent(home, depth=1) if is_id(native_id) and id_of(path) == native_id)
+    own = (path for path in found if inside(path, home) is not None)
+    return next((path for path in own if os.path.realpath(str(_header(path).get("cwd"))) == here), None)
 
 
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:

@@ -15,18 +15,23 @@ LENGTH: Final = 120
 def last_reply_line(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
     """The first line of the newest text that the model produced in these messages; None if there is none.
 
-    Called on every commit, so it reads only the one field where all formats hold their text, and builds no view.
+    Called on every commit, so it reads only the one field where most formats hold their text. Only for a line of an
+    agent that holds it elsewhere a view is built.
     """
     for message in reversed(messages):
         content = message.get("content") or message.get("parts") or _inside(message).get("content")
-        if not content or not format.is_assistant(message):
+        if not (content or format.native) or not format.is_assistant(message):
             continue
-        blocks = content if isinstance(content, list) else [{"text": content}]
+        blocks = content if isinstance(content, list) else [{"text": content}] if content else _viewed(format, message)
         for block in blocks:
             text = block.get("text") if isinstance(block, dict) else None
             if isinstance(text, str) and (line := text[: 4 * LENGTH].strip()):
                 return line.split("\n", 1)[0][:LENGTH]
     return None
+
+
+def _viewed(format: Format, message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"text": block.text} for one in format.read([message]) for block in one.blocks if isinstance(block, Text)]
 
 
 def _inside(message: dict[str, Any]) -> dict[str, Any]:
