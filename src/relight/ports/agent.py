@@ -47,6 +47,17 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     interactive: bool = False
     """it has a screen of its own that text can be typed into"""
 
+    @property
+    def cannot(self) -> list[str]:
+        """What it does not support, in words."""
+        missing = {
+            "report a tool call before it runs": self.hooks,
+            "wait for an approval": self.approvals,
+            "stop before the model call that would pass a budget": self.gate,
+            "be typed to on a screen": self.interactive,
+        }
+        return [text for text, can in missing.items() if not can]
+
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """One agent as it is registered: by the table of the built-in ones, or by another distribution's entry point in the

@@ -12,6 +12,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -451,21 +452,22 @@ def foresee(context: Context, found: Found, *, has_history: bool, handed: HandOv
     adapter, head = context.agent(found.identity), found.whole_head()
     if not adapter.capabilities.transcript:
         return None
+    state = partial(AgentState, agent=adapter.name, cannot=adapter.capabilities.cannot)
     if handed is not None:
         is_brief = bool(handed.faults) or not adapter.capabilities.native_resume
-        return AgentState(agent=adapter.name, rung="bootstrap" if is_brief else "native", written=not is_brief)
+        return state(rung="bootstrap" if is_brief else "native", written=not is_brief)
     runtime = context.runtime(found.identity)
     if runtime.persistent and head.handle is not None:
         probe = runtime.probe(head.handle)
         if probe.liveness == "alive":
-            return AgentState(agent=adapter.name, rung="native", living=probe.pid)
+            return state(rung="native", living=probe.pid)
     surroundings = surroundings_of(context, found.identity)
     there = head.native is not None and adapter.locate(head.native, surroundings) is not None
     if not has_history and not there:
-        return AgentState(agent=adapter.name, rung="fresh")
+        return state(rung="fresh")
     if not adapter.capabilities.native_resume:
-        return AgentState(agent=adapter.name, rung="bootstrap")
-    return AgentState(agent=adapter.name, rung="native", written=not there)
+        return state(rung="bootstrap")
+    return state(rung="native", written=not there)
 
 
 def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply | None:

@@ -37,6 +37,7 @@ def plan_facts(plan: ResumePlan, now: datetime) -> list[Fact]:
         Fact("environment", words.environment(plan)),
         Fact("command", words.started_with(plan)),
         Fact("orphans", words.ended_first(plan), "warn"),
+        Fact("cannot", "; ".join(plan.agent.cannot) if plan.agent is not None else ""),
     ]
     return [one for one in entries if one.text]  # a fact without a text does not apply to this plan
 

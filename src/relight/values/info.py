@@ -194,6 +194,8 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
     """native: its native session is missing or differs, and is written from the journal"""
     living: int | None = None
     """the pid of an agent that outlived its supervisor: it is reattached, not started"""
+    cannot: list[str] = []
+    """what this agent does not support, in words"""
 
 
 class HandOver(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ def test_a_run_goes_to_its_end_with_its_tokens_and_cost(kind: str, tmp_path: Pat
         assert usage.cost == pytest.approx((3000 * 1.0 + 300 * 2.0 + 1500 * 0.1) / 1e6)
         s.do("verify", "job")
         assert not s.marked()
+        assert "wait for an approval" in s.json("can-resume", "job")["agent"]["cannot"]
 
 
 @pytest.mark.parametrize("victim", ["agent", "both"])
@@ -126,7 +127,12 @@ def test_a_session_that_was_begun_without_relight_is_adopted_and_goes_on(kind: s
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_usage_limit_is_waited_for_until_its_reset_and_then_it_goes_on(kind: str, tmp_path: Path) -> None:
     text = "You have hit your usage limit. Try again in 6 seconds."
-    limit = {"status": 429, "body": {"error": {"type": "usage_limit_reached", "message": text}}}
+    # The header makes opencode's own retries short; it gives up after six.
+    limit = {
+        "status": 429,
+        "headers": {"retry-after": "1"},
+        "body": {"error": {"type": "usage_limit_reached", "message": text}},
+    }
     since = time.time()
     with harness(
         kind, tmp_path, [append("one"), [*[limit] * TRIES[kind], append("two")], DONE], RELIGHT_LEAST_WAIT="1"

@@ -20,7 +20,7 @@ import msgspec
 from relight.agents.native import jsonl
 from relight.agents.native.names import home_of, inside, own_directory, place_in, recent
 from relight.agents.opencode import rows
-from relight.agents.opencode.format import state_of
+from relight.agents.opencode.format import OPENCODE, state_of
 from relight.agents.opencode.rows import Row, Said
 from relight.errors import Conflict, UsageError
 from relight.ports.agent import Begun, Line, Surroundings, Transcript
@@ -172,7 +172,7 @@ class SessionFollower:
         offset, torn = 0, b""
         if said is None:
             found = jsonl.read(path)
-            lines = [line for line in found.lines if rows.OPENCODE.recognises(line)]
+            lines = [line for line in found.lines if OPENCODE.recognises(line)]
             offset, torn = found.offset, found.tail
         else:
             lines = rows.lines_of(said)
@@ -234,9 +234,9 @@ def _put(db: sqlite3.Connection, session: str, said: Said) -> None:
 def exported(path: Path) -> bytes:
     """The session in our file as `opencode import` takes it."""
     found = jsonl.read(path).lines
-    head, said = found[0] if found else {}, rows.rows_of(line for line in found if rows.OPENCODE.recognises(line))
+    head, said = found[0] if found else {}, rows.rows_of(line for line in found if OPENCODE.recognises(line))
     name, directory, at_ms = path.stem, str(head.get("directory")), int(head.get("created") or 0)
-    info = {
+    info: dict[str, Any] = {
         "id": name,
         "slug": "relight",
         "projectID": "global",
@@ -245,7 +245,7 @@ def exported(path: Path) -> bytes:
         "version": "1.18.33",
         "time": {"created": at_ms, "updated": at_ms},
     }
-    messages = [
+    messages: list[dict[str, Any]] = [
         {
             "info": {**one.message.data, "id": one.message.id, "sessionID": name},
             "parts": [

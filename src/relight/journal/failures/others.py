@@ -141,6 +141,8 @@ def _from_error(error: dict[str, Any], source: Any, ending: Ending) -> Finding:
     if when is None and kind in {"usage_limit", "billing"}:
         when = reset.from_text(text, said=ending.now_us, timezone=ending.timezone)
         how = "text" if when is not None else None
+    if when is None and kind == "usage_limit" and (seconds := reset.in_text(text)) is not None:
+        when, how = ending.now_us + round(seconds * reset.SECOND_US), "text"
     return Finding(kind=kind, source=source, text=one_line(text), reset_us=when, reset_source=how, fields=fields)
 
 
