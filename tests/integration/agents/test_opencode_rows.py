@@ -20,7 +20,7 @@ from tests.support.transcripts import opencode_conversation
 SESSION = "ses_e1b976ba9ffeReH3PEC79uigc8"
 ADAPTER = Opencode()
 _SCHEMA = """
-CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, time_updated INTEGER);
+CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, time_created INTEGER, time_updated INTEGER);
 CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
 CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER,
                    data TEXT);
@@ -101,7 +101,7 @@ def there(tmp_path: Path) -> Surroundings:
     place.mkdir(parents=True)
     with sqlite3.connect(place / "opencode.db") as db:
         db.executescript(_SCHEMA)
-        db.execute("INSERT INTO session VALUES (?, NULL, ?, 1)", (SESSION, str(work)))
+        db.execute("INSERT INTO session VALUES (?, NULL, ?, 5, 9)", (SESSION, str(work)))
         for said in (PROMPT, _reply(_tool(3, "running", 1004), _tool(4, "pending"))):
             data = json.dumps(said.message.data)
             db.execute("INSERT INTO message VALUES (?, ?, ?, 0, ?)", (said.message.id, SESSION, 1000, data))
@@ -135,7 +135,8 @@ def test_a_session_of_another_directory_is_not_gone_on_with(there: Surroundings,
     elsewhere = Surroundings(directory=str(tmp_path), environment=there.environment)
     assert ADAPTER.locate(SESSION, elsewhere) is None
     assert ADAPTER.sessions(elsewhere) == []
-    assert ADAPTER.sessions(there) == [SESSION]
+    assert ADAPTER.sessions(there, since_us=5000) == [SESSION]
+    assert ADAPTER.sessions(there, since_us=6000) == [], "begun before, and written to since"
 
 
 def test_a_written_session_is_imported_once_under_ids_of_its_own(there: Surroundings) -> None:

@@ -72,7 +72,13 @@ def distribution(tmp_path: Path) -> Path:
 def added(distribution: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The module, with its distribution on this process's path."""
     monkeypatch.syspath_prepend(str(distribution))
-    caches = (entry_points.installed, wiring_agents._added, wiring_agents._object, wiring_agents._adapter)
+    caches = (
+        entry_points.installed,
+        entry_points._may_be_any,
+        wiring_agents._added,
+        wiring_agents._object,
+        wiring_agents._adapter,
+    )
     for one in caches:
         one.cache_clear()
     yield __import__("tiny_agent")

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relight.ports.agent import Decision, Follower, Heard, Line, OwnCost, Surroundings, Transcript
+from relight.ports.agent import AgentDialect, Decision, Follower, Heard, Line, OwnCost, Surroundings, Transcript
 from relight.values.call import Effect
 
 
 class Defaults:
     """Base of an adapter: nothing is heard, and an unknown tool may have any effect."""
 
+    dialect: AgentDialect | None = None
+    """nothing is handed over from it or to it"""
     pure: frozenset[str] = frozenset()
     """tools that change nothing"""
     idempotent: frozenset[str] = frozenset()

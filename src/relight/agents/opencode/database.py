@@ -116,13 +116,19 @@ def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
 
 def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
     """Ids of the sessions of this directory that were begun since then, newest first."""
-    here = os.path.realpath(surroundings.directory)
-    found = everywhere(surroundings, most=_LATEST)
-    return [
-        one.native_id
-        for one in found
-        if is_id(one.native_id) and one.touched_us >= since_us and os.path.realpath(one.directory) == here
-    ]
+    home, here = data_home(surroundings), os.path.realpath(surroundings.directory)
+    found = {one.native_id: one for one in everywhere(surroundings, most=_LATEST)}
+    begun_us = {name: one.touched_us for name, one in found.items()}
+    query = "SELECT id, time_created FROM session WHERE parent_id IS NULL ORDER BY time_created DESC LIMIT ?"
+    try:
+        with _opened(home / "opencode.db") as db:
+            begun_us |= {name: at_ms * 1000 for name, at_ms in db.execute(query, (_LATEST,)) if name in found}
+    except sqlite3.Error:
+        pass  # no database yet, as in `everywhere`
+    # Its clock has milliseconds.
+    ours = [one for one in found.values() if os.path.realpath(one.directory) == here and is_id(one.native_id)]
+    new = [one.native_id for one in ours if begun_us[one.native_id] >= since_us // 1000 * 1000]
+    return sorted(new, key=begun_us.__getitem__, reverse=True)
 
 
 def said_in(path: Path) -> list[Said] | None:
