@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -21,14 +20,26 @@ SEAL_BYTES: Final = 16
 _DIGESTS_TRIED: Final = 3
 """digests of earlier steps tried for one link after damage"""
 _STEP_DOMAIN: Final = b"relight step 1\n"
-_COLUMNS: Final = attrgetter(*Step.__struct_fields__[:-2])
-"""all but digest and body"""
 _SEAL_DOMAIN: Final = b"relight row 1\n"
 
 
 def step_digest(before: bytes, step: Step) -> bytes:
     """What `step.digest` must be, given the digest of the step before it."""
-    return digest_of(before, _COLUMNS(step), step.body)
+    columns = (
+        step.session,
+        step.seq,
+        step.kind,
+        step.at_us,
+        step.attempt,
+        step.base,
+        step.since,
+        step.message_count,
+        step.turns,
+        step.open,
+        step.label,
+        step.key,
+    )
+    return digest_of(before, columns, step.body)
 
 
 def digest_of(before: bytes, columns: tuple[Any, ...], body: bytes) -> bytes:

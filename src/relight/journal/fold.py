@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -24,9 +23,6 @@ from relight.values.usage import Usage
 
 _TRIAL: Final = Step("", 0, "message", 0, 0, 0, 0, 0, 0, (), None, b"", b"", b"")
 """a step that is never stored, to compute the effect of a change"""
-_RARE: Final = attrgetter(
-    "carried", "intents", "state", "unset", "children", "partial", "stream", "answer", "used", "status"
-)
 MAX_PARTIALS: Final = 1_000
 """partial results held in memory and carried over resets; older ones remain in the journal"""
 
@@ -292,7 +288,10 @@ class Fold(Dialogue):
         if changes.messages and step.kind != "reset":
             self._apply_messages(step, changes, replied=replied, words=words)
         # One look for everything that is rare: most steps have nothing but a message.
-        if any(_RARE(changes)):
+        if (
+            changes.intents or changes.state or changes.unset or changes.children or changes.partial or changes.stream
+            or changes.answer or changes.used or changes.status is not None or changes.carried is not None
+        ):  # fmt: skip
             self._apply_rare(step, changes)
         elif self.answers:
             self._apply_delivery(step, changes)
@@ -578,6 +577,8 @@ def as_call(slot: Slot, *, doubtful: bool) -> Call:
 
 def _effect_of(slot: Slot) -> Any:
     """The effect as declared when the call began or ended; None if it never began."""
+    if slot.intent is None and slot.outcome is None and slot.prior is None:
+        return None
     known = [slot.intent, slot.outcome, slot.prior if slot.prior is not None and slot.prior.begun else None]
     return next((one.effect for one in known if one is not None and one.effect is not None), None)
 

@@ -35,6 +35,8 @@ class Recording:
 
     def changes(self, changes: Changes) -> Changes:
         """The changes of a step as they may be written."""
+        if not self.data and recorded_fields.is_data_alone(changes):
+            return changes
         return recorded_fields.redacted(changes, self._redactor, data=self.data)
 
     def data_of(self, value: Any) -> Any:

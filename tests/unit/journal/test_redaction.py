@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relight.journal.redaction.recorded_fields import DECLARED, is_data_alone
 from relight.journal.redaction.redactor import Redactor, secret_names
+from relight.values.step import Changes
 from tests.support.figures import Figure
 from tests.unit.journal import canaries, secret_corpus
 
@@ -259,3 +261,10 @@ def test_a_clean_message_costs_little(figure: Figure) -> None:
     median = sorted(took)[100] / 1000
     figure("G26", f"{median:.0f} µs to look through a clean message of {len(json.dumps(message)):,} bytes")
     assert median < 5_000
+
+
+def test_a_step_with_any_field_that_is_always_redacted_is_not_data_alone() -> None:
+    assert is_data_alone(Changes(messages=[{}], state={"a": 1}, partial=[1]))
+    for name, kind in DECLARED[Changes].items():
+        held: Any = {name: ["something"]}
+        assert is_data_alone(Changes(**held)) == (kind in ("data", "plain")), name

@@ -12,8 +12,7 @@ attribute reads here: the redactor is not even created.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -77,24 +76,15 @@ def _redactable(kinds: Mapping[str, Kind], *, data: bool) -> tuple[tuple[str, Ki
     return tuple((field, kind) for field, kind in kinds.items() if kind not in skipped)
 
 
-def _reader(names: list[str]) -> Callable[[Any], Iterable[Any]]:
-    # `attrgetter` needs a name, and of a single one returns no tuple.
-    return attrgetter(*names) if len(names) > 1 else lambda record: [getattr(record, name) for name in names]
-
-
 _REDACTABLE: Final = {
     (record, data): _redactable(kinds, data=data) for record, kinds in DECLARED.items() for data in (False, True)
 }
 """fields to look at, by type and whether the program's own data is redacted; decided once, not for each step"""
-_VALUES: Final = {key: _reader([name for name, _ in fields]) for key, fields in _REDACTABLE.items()}
-"""reads them all in one call: nearly every step has none of them"""
 
 
 def redacted(record: _T, redactor: Callable[[], Redactor], *, data: bool = False) -> _T:
     """The value as it may be written; the same object if there is nothing to hide. `data`: the program's own data
     too."""
-    if not any(_VALUES[type(record), data](record)):
-        return record
     changed: dict[str, Any] = {}
     for field, kind in _REDACTABLE[type(record), data]:
         value = getattr(record, field)
@@ -109,6 +99,19 @@ def redacted(record: _T, redactor: Callable[[], Redactor], *, data: bool = False
         if after is not value:
             changed[field] = after
     return msgspec.structs.replace(record, **changed) if changed else record
+
+
+def is_data_alone(changes: Changes) -> bool:
+    """Whether a step has none of the fields that are always redacted: nearly every one, so this asks by name."""
+    return not (
+        changes.note
+        or changes.intents
+        or changes.outcomes
+        or changes.status
+        or changes.attempt
+        or changes.carried
+        or changes.answer
+    )
 
 
 def _inside(value: Any, redactor: Callable[[], Redactor], data: bool) -> Any:

@@ -141,21 +141,23 @@ def read_step(session: str, row: Row) -> Step:
     known = _KINDS.get(kind)
     if known is None or len(body) != size:
         return damaged_step(session, seq, digest)
+    # By position: with fourteen names the call would take longer than all the checks above.
+    opens = () if opened is None else _read_open(opened)
     return Step(
-        session=session,
-        seq=seq,
-        kind=known,
-        at_us=at_us,
-        attempt=attempt,
-        base=base,
-        since=since,
-        message_count=message_count,
-        turns=turns,
-        open=() if opened is None else _read_open(opened),
-        label=optional_text(label),
-        key=key,
-        digest=digest,
-        body=body,
+        session,
+        seq,
+        known,
+        at_us,
+        attempt,
+        base,
+        since,
+        message_count,
+        turns,
+        opens,
+        optional_text(label),
+        key,
+        digest,
+        body,
     )
 
 

@@ -118,21 +118,23 @@ def read_step(session: str, row: Row) -> Step:
         or not type(at_us) is type(attempt) is type(base) is type(since) is type(message_count) is type(turns) is int
     ):
         return damaged_step(session, seq, digest if type(digest) is bytes else b"")
+    # By position: with fourteen names the call would take longer than all the checks above.
+    opens = () if opened is None else _read_open(opened)
     return Step(
-        session=session,
-        seq=seq,
-        kind=known,
-        at_us=at_us,
-        attempt=attempt,
-        base=base,
-        since=since,
-        message_count=message_count,
-        turns=turns,
-        open=() if opened is None else _read_open(opened),
-        label=read_text(label),
-        key=key,
-        digest=digest,
-        body=body,
+        session,
+        seq,
+        known,
+        at_us,
+        attempt,
+        base,
+        since,
+        message_count,
+        turns,
+        opens,
+        read_text(label),
+        key,
+        digest,
+        body,
     )
 
 
