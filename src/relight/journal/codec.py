@@ -11,6 +11,7 @@ An older version is read through its upcasters one by one; a newer one is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -74,18 +75,19 @@ def decode_changes(body: bytes) -> Changes:
     """The changes behind the bytes, or Undecodable."""
     version, data = _unpack(body, LIMITS.step_bytes + 1024)
     if version == VERSION:
-        return _decode(data, _changes_decoder)
+        changes: Changes = _decode(data, _decoder_of(Changes))
+        return changes
     return _convert(_upcast(version, _decode(data, _any_decoder)), Changes)
 
 
 def decode_all(bodies: Sequence[bytes]) -> Iterator[Changes]:
     """Many steps in order. Undecodable is raised at the first one that cannot be read."""
-    return _decode_many(bodies, _changes_decoder, decode_changes)
+    return _decode_many(bodies, _decoder_of(Changes), decode_changes)
 
 
 def decode_records(bodies: Sequence[bytes]) -> Iterator[bytes]:
     """The encoded records of many steps, without decoding them; empty for a step without one."""
-    for keeping in _decode_many(bodies, _keeping_decoder, _decode_keeping):
+    for keeping in _decode_many(bodies, _decoder_of(_RecordOnly), _decode_keeping):
         yield bytes(keeping.record)
 
 
@@ -107,7 +109,8 @@ def typed_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
 def _decode_keeping(body: bytes) -> _RecordOnly:
     version, data = _unpack(body, LIMITS.step_bytes + 1024)
     if version == VERSION:
-        return _decode(data, _keeping_decoder)
+        record: _RecordOnly = _decode(data, _decoder_of(_RecordOnly))
+        return record
     return _RecordOnly(record=msgspec.Raw(encoded(decode_changes(body).record)))
 
 
@@ -179,7 +182,7 @@ def encoded(value: Any) -> bytes:
 
 def decode_open(data: bytes) -> tuple[OpenEffect, ...]:
     """Open effects behind the bytes that `encoded` made of them, or Undecodable."""
-    return _decode(data, _open_decoder)
+    return _decode(data, _decoder_of(tuple[OpenEffect, ...]))
 
 
 # -- packing ------------------------------------------------------------------------------------------------------
@@ -262,11 +265,14 @@ def _unescape(code: int, data: memoryview) -> Any:
 
 
 _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Any, ext_hook=_unescape)
-_changes_decoder = msgspec.msgpack.Decoder(Changes, ext_hook=_unescape)
-_keeping_decoder = msgspec.msgpack.Decoder(_RecordOnly, ext_hook=_unescape)
 _head_decoder = msgspec.msgpack.Decoder(Head, ext_hook=_unescape)
 _identity_decoder = msgspec.msgpack.Decoder(Identity, ext_hook=_unescape)
-_open_decoder = msgspec.msgpack.Decoder(tuple[OpenEffect, ...], ext_hook=_unescape)
+
+
+@cache
+def _decoder_of(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Made on first use: what a type holds is looked up for it, and a list of sessions needs no step."""
+    return typed_decoder(kind)
 
 
 def _decode(data: bytes | memoryview, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
