@@ -161,7 +161,7 @@ def every_page(site: Site) -> dict[str, str]:
         "no-match": "/?status=archived&q=zzz",
         "session": f"/sessions/{session}",
         "steps": f"/sessions/{session}?density=steps&plots=1",
-        "find": f"/sessions/{session}?find=refresh",
+        "find": f"/sessions/{session}?q=refresh",
         **tabs,
         "failed": f"/sessions/{site.rl.sessions.get('nightly-docs').id}",
         "fork": f"/sessions/{site.rl.sessions.get('fix-login-argon2').id}",
@@ -174,4 +174,7 @@ def every_page(site: Site) -> dict[str, str]:
         "dialog": f"/checkpoints/{session}@tests-green/do/rewind",
         "several": "/do/archive",
         "missing": "/sessions/nothing-here",
+        "found": "/search?q=login",
+        "not-found": "/search?q=zzz&session=fix-login&since=8h",
+        "docs": "/docs",
     }

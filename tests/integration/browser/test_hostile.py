@@ -142,7 +142,7 @@ def test_five_hundred_payloads_in_every_field_are_only_text(
             look(f"/sessions/{session}?after={after}&density={density}")
         look(f"/sessions/{session}?tab=conversation&after={after}")
         look(f"/sessions/{session}?tab=calls&first={after}")
-    for path in ("?tab=files", "?tab=raw", "?plots=1", f"?find={'%3Cscript%3E'}"):
+    for path in ("?tab=files", "?tab=raw", "?plots=1", f"?q={'%3Cscript%3E'}"):
         look(f"/sessions/{session}{path}")
     look(f"/checkpoints/{session}@2?compare=head")
     page.get_by_role("link", name="split").click()

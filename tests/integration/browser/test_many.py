@@ -71,11 +71,23 @@ def test_a_session_is_found_among_ten_thousand(many: Site) -> None:
     page.keyboard.press("/")
     page.keyboard.type("ticket 4321 of")
     page.keyboard.press("Enter")
-    expect(page.locator("tr.s")).to_have_count(1)
-    expect(page.locator("tr.s .name")).to_have_text("task-04321")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    expect(page.locator(".found h2 a")).to_have_text("task-04321")
+    page.locator(".found h2 a").click()
     expect(page.locator("h1")).to_have_text("task-04321")
+    page.goto(many.address("/?q=ticket+4321+of"))
+    expect(page.locator("tr.s .name")).to_have_text("task-04321")
+
+
+def test_what_was_said_is_found_among_ten_thousand_and_opens_at_its_step(many: Site) -> None:
+    page = many.page("/")
+    page.keyboard.press("/")
+    page.keyboard.type("needle")
+    page.keyboard.press("Enter")
+    hit = page.locator(".found li").first
+    expect(hit.locator("mark")).to_have_text("needle")
+    hit.locator("a").click()
+    expect(page.locator(".row.here")).to_contain_text("needle")
+    expect(page.locator(".row.here")).to_be_in_viewport()
 
 
 def test_what_a_filter_or_an_order_hides_is_counted(many: Site) -> None:

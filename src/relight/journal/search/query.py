@@ -69,6 +69,18 @@ def excerpt(query: Query, text: str) -> str | None:
     return " ".join(text[begin:end].split())
 
 
+def marked(query: Query, text: str) -> list[tuple[str, bool]]:
+    """The text in pieces, each with whether it is one of the words that were asked for."""
+    plain = {word for term in query.terms for word in (term.words[:-1] if term.is_prefix else term.words)}
+    begins = tuple(term.words[-1] for term in query.terms if term.is_prefix)
+    pieces, end = [], 0
+    for word, (begin, after) in zip(words_of(text), places_of(text), strict=True):
+        if word in plain or (begins and word.startswith(begins)):
+            pieces += [(text[end:begin], False), (text[begin:after], True)]
+            end = after
+    return [piece for piece in (*pieces, (text[end:], False)) if piece[0]]
+
+
 def _place(term: Term, words: Sequence[str]) -> tuple[int, int] | None:
     *firm, last = term.words
     size = len(term.words)

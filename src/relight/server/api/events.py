@@ -15,6 +15,7 @@ from relight.errors import RelightError, UsageError
 from relight.server.http.logs import LOG
 from relight.server.http.problems import path_of
 from relight.server.http.routes import Ref, get
+from relight.server.http.schemas import GENERAL_EVENTS, SESSION_EVENTS
 from relight.server.metrics import Metrics
 from relight.server.service import Served, Service
 
@@ -25,7 +26,7 @@ LastId = Annotated[
 ]
 
 
-@get(router, "/api/events", model=None, tag="events", media=_MEDIA)
+@get(router, "/api/events", model=None, tag="events", media=_MEDIA, events=GENERAL_EVENTS)
 async def all_events(
     request: Request,
     served: Served,
@@ -41,7 +42,15 @@ async def all_events(
     return EventStream(served, request, served.hub.everything(last, in_brief=brief))
 
 
-@get(router, "/api/sessions/{ref}/events", model=None, tag="events", media=_MEDIA, errors=(404, 409))
+@get(
+    router,
+    "/api/sessions/{ref}/events",
+    model=None,
+    tag="events",
+    media=_MEDIA,
+    errors=(404, 409),
+    events=SESSION_EVENTS,
+)
 async def session_events(
     request: Request,
     served: Served,

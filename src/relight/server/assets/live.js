@@ -415,7 +415,7 @@
   }
   const current = () => list().find((row) => row.classList.contains("on"));
   const click = (selector) => { const found = $(selector); if (found) found.click(); return Boolean(found); };
-  const command = () => page === "sessions" ? `relight list` : page === "operations" ? "relight doctor" : `relight show ${body.dataset.ref}`;
+  const command = () => body.dataset.command ?? (page === "sessions" ? `relight list` : page === "operations" ? "relight doctor" : `relight show ${body.dataset.ref}`);
 
   const keys = {
     "/": () => ($("#search").focus(), $("#search").select()),

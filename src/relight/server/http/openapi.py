@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from relight.server.http.examples import add_examples
 from relight.server.http.routes import answer, get
-from relight.server.http.schemas import ProblemDocument, describe
+from relight.server.http.schemas import ProblemDocument, describe, event_schemas
 
 _ABOUT = """Every route requires a token: `Authorization: Bearer TOKEN`. Its scope is read, operate or admin; `x-scope`
 names the one that a route requires. Errors are problem documents (RFC 9457) with a stable code and hints."""
@@ -52,6 +52,7 @@ def _generate(app: FastAPI) -> dict[str, Any]:
     problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
+    schemas.update(event_schemas(schemas))
     describe(schemas)
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
@@ -66,5 +67,9 @@ def _generate(app: FastAPI) -> dict[str, Any]:
             found = operation["responses"].get("422", {}).get("content", {}).get("application/json", {})
             if "HTTPValidationError" in str(found):
                 del operation["responses"]["422"]
+            for answered in operation["responses"].values():  # FastAPI adds JSON of any form to every other media type
+                content = answered.get("content", {})
+                if len(content) > 1 and not content.get("application/json", {}).get("schema", True):
+                    del content["application/json"]
     add_examples(made)
     return made

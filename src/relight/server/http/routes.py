@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, Any, Final, TypeVar
 
@@ -43,9 +43,13 @@ def get(
     tag: str = "sessions",
     media: str = "application/json",
     example: Any = None,
+    events: Mapping[str, str] | None = None,
 ) -> Callable[[_F], _F]:
-    """Declare a GET route. It answers 304 to a matching `If-None-Match`."""
+    """Declare a GET route. It answers 304 to a matching `If-None-Match`. `events`: of a stream, name -> schema."""
     answers = _answers(200, model, (*errors, *_ALWAYS), media, example)
+    if events is not None:
+        data = {name: {"$ref": f"#/components/schemas/{schema}"} for name, schema in events.items()}
+        answers[200]["content"][media]["x-events"] = data
     settings = _settings(scope, answers, tag)
     if model is not None:
         answers[200]["headers"] = {"ETag": _shown("Of this response; sent back as If-None-Match it spares the next.")}

@@ -32,6 +32,8 @@ from relight.values.info import ResumePlan, SessionInfo
 from relight.values.outcome import StartOutcome
 from relight.values.status import Status
 
+BRIEF: Final = ("id", "status", "seq", "created_at")
+"""members of a session in an event of the brief stream"""
 T = TypeVar("T")
 
 
@@ -204,6 +206,43 @@ class ProblemDocument(BaseModel):
         default=None, description="the present plan, if the session has changed since the plan of If-Match"
     )
     errors: list[dict[str, str]] | None = Field(default=None, description="each missing or invalid field")
+
+
+GENERAL_EVENTS: Final = {
+    "session": "SessionEvent",
+    "counts": "CountsEvent",
+    "reload": "ReloadEvent",
+    "over": "OverEvent",
+}
+SESSION_EVENTS: Final = {"step": "EventDocument", "reload": "ReloadEvent", "over": "OverEvent"}
+"""name of an event -> schema of its data, which is one JSON document"""
+
+
+def event_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of the events of both streams; `schemas`: those of the documents."""
+    brief = {name: schemas["SessionDocument"]["properties"][name] for name in BRIEF}
+    why = {"type": "string", "description": "the session was removed or is damaged, or the server is shutting down"}
+    return {
+        "SessionEvent": {
+            "description": "A session that changed: the whole document, or with `brief` a few members of it.",
+            "anyOf": [
+                {"$ref": "#/components/schemas/SessionDocument"},
+                {"type": "object", "properties": brief, "required": list(BRIEF)},
+            ],
+        },
+        "CountsEvent": {
+            "description": "Number of sessions by stored status; empty with `brief`.",
+            "type": "object",
+            "additionalProperties": {"type": "integer"},
+        },
+        "ReloadEvent": {"description": "Events were missed: read everything again.", "type": "object"},
+        "OverEvent": {
+            "description": "The stream has ended.",
+            "type": "object",
+            "properties": {"why": why},
+            "required": ["why"],
+        },
+    }
 
 
 class FilesReportDocument(BaseModel):

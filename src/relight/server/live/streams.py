@@ -25,6 +25,7 @@ from relight.history.events import Event
 from relight.library.facade import Relight
 from relight.server.http.logs import LOG
 from relight.server.http.refusals import TooMany
+from relight.server.http.schemas import BRIEF
 from relight.server.live.overview import Change, Overview
 from relight.server.metrics import Metrics
 from relight.server.settings import ServerSettings
@@ -36,7 +37,6 @@ _MAX_IDLE_POLLS: Final = 10
 _READERS: Final = 4
 _RETRY_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
-_BRIEF: Final = ("id", "status", "seq", "created_at")
 HEARTBEAT: Final = b": still here\n\n"
 RETRY: Final = b"retry: 1000\n\n"
 
@@ -317,7 +317,7 @@ class Hub:
 def brief(change: Change) -> Change:
     """The same change with what identifies a session and orders a list."""
     number, kind, document = change
-    return number, kind, {name: document[name] for name in _BRIEF} if kind == "session" else {}
+    return number, kind, {name: document[name] for name in BRIEF} if kind == "session" else {}
 
 
 def frame_of(event: Event) -> tuple[int, bytes]:

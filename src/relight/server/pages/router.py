@@ -12,7 +12,9 @@ from fastapi import APIRouter, Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from relight.server import search_page
 from relight.server.api.several import stopped_alike
+from relight.server.http.api_docs import operations_of
 from relight.server.http.guard import needs
 from relight.server.http.problems import Problem
 from relight.server.pages import checkpoint, compare, costs, dialog_routes, operations, session_routes
@@ -32,7 +34,7 @@ def pages(service: Service) -> APIRouter:
     site = Site(service)
     router = APIRouter(dependencies=[Depends(needs("read"))], include_in_schema=False)
     _first(router, site)
-    for noun in (session_routes, checkpoint, compare, costs, operations, dialog_routes):
+    for noun in (session_routes, checkpoint, compare, costs, operations, dialog_routes, search_page):
         noun.add(router, site)
     return router
 
@@ -53,9 +55,15 @@ def _first(router: APIRouter, site: Site) -> None:
             return HTMLResponse(render("list.html", listing=found) + site.strip_unless(""))
         offered = adoptable(site.rl) if found.total == 0 else []
         alike = stopped_alike(site.rl, most=_MAX_GROUPED)
-        values: dict[str, Any] = {"q": filters.q, "listing": found, "adoptable": offered, "alike": alike}
+        values: dict[str, Any] = {"listing": found, "adoptable": offered, "alike": alike}
         values |= {"events": events, "newest": next(site.rl.sessions.list(limit=1), None)}
         return site.page(request, "sessions.html", nav="sessions", **values)
+
+    @router.get("/docs", response_class=HTMLResponse)
+    def docs(request: Request) -> Response:
+        document = request.app.openapi()
+        made = site.cached(("docs", "", 0), lambda: operations_of(document))
+        return site.page(request, "docs.html", nav="docs", tags=made, about=document["info"])
 
     @router.get("/strip", response_class=HTMLResponse)
     def strip() -> Response:

@@ -62,7 +62,7 @@ def add(router: APIRouter, site: Site) -> None:
         tab = request.query_params.get("tab", TABS[0])
         tab = tab if tab in TABS else TABS[0]
         values = header_values(site, info) | {"tab": tab, "tabs": _tabs(site, info), "at_end": False, "plots": False}
-        keep = ("tab", "density", "show", "since", "find")
+        keep = ("tab", "density", "show", "since", "q")
         values["here"] = address(f"/sessions/{info.id}", request.query_params, *keep)
         values |= _TAB[tab](site, info, request)
         if request.query_params.get("plots") and tab == "history":
@@ -239,7 +239,7 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
     density, show = _asked(request)
     upto, after = position(asked.get("upto")), position(asked.get("after"))
     at = position(asked.get("at"))
-    find = _find(site, info, asked.get("find", ""), at) if asked.get("find", "").strip() else None
+    find = _find(site, info, asked.get("q", ""), at) if asked.get("q", "").strip() else None
     if find is not None and find["at"] is not None:
         at = find["at"]
     elif at is None and upto is None and after is None:
@@ -263,7 +263,7 @@ def _find(site: Site, info: SessionInfo, q: str, at: int | None) -> dict[str, An
     hits = site.rl.history.search(info.id, q, most=_MAX_HITS)
     seqs = [hit.seq for hit in hits.hits]
     index = next((number for number, seq in enumerate(seqs) if at is None or seq >= at), max(0, len(seqs) - 1))
-    here = address(f"/sessions/{info.id}", {"find": q}, "find")
+    here = address(f"/sessions/{info.id}", {"q": q}, "q")
     return {
         "q": q,
         "total": hits.count,
