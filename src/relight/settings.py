@@ -100,6 +100,12 @@ SETTINGS: Final = (
         'A TOML file with your own prices, which take precedence: `[models."NAME"]` with `input`, `output`,'
         " `cache_read` and `cache_write` in US dollars for a million tokens.",
     ),
+    Setting(
+        "RELIGHT_NOTIFY_SECRET",
+        "webhooks are not signed",
+        "Key with which `relight notify` signs what it sends to a webhook: `Relight-Signature: t=SECONDS,v1=HMAC`.",
+    ),
+    Setting("RELIGHT_NTFY_TOKEN", "no token", "Access token for the ntfy server that `relight notify` uses."),
     Setting("RELIGHT_HINTS", "hints are shown", "`0` silences the hints and notices of commands."),
     Setting("NO_COLOR", "colours on a terminal", "If not empty: no colour."),
     Setting("CLICOLOR_FORCE", "`0`", "Anything but `0`: colour in a pipe too."),

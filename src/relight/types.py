@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from relight.sessions.turns.loop import InDoubt, OpenCall, Turn, TurnReply, Turns
     from relight.sessions.turns.stream import Stream
     from relight.supervision.adopt import Adoptable
+    from relight.supervision.pause import Paused
     from relight.supervision.program import Supervision
     from relight.supervision.stop import Stopped
     from relight.values.call import Call, Effect, PlannedCall
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from relight.values.options import ResumeOptions, RunOptions
     from relight.values.outcome import Resumed
     from relight.values.policy import Allowance, LoopGuard, Policy, Retention, Retry, RunPolicy
-    from relight.values.queues import Queue
+    from relight.values.queues import Pause, Queue
     from relight.values.session import Pending
     from relight.values.snapshot import Choice, Snapshot
     from relight.values.status import Failure, Status
@@ -104,6 +105,8 @@ __all__ = [
     "Needing",
     "OpenCall",
     "Operation",
+    "Pause",
+    "Paused",
     "Pending",
     "PlannedCall",
     "Policy",
@@ -192,6 +195,8 @@ _MODULES = {
     "Needing": "relight.history.attention",
     "OpenCall": "relight.sessions.turns.loop",
     "Operation": "relight.journal.files.undo_log",
+    "Pause": "relight.values.queues",
+    "Paused": "relight.supervision.pause",
     "Pending": "relight.values.session",
     "PlannedCall": "relight.values.call",
     "Policy": "relight.values.policy",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         IndexProgress,
         Kept,
         LeaseInfo,
+        Pause,
+        Paused,
         Policy,
         Progress,
         Removed,
@@ -100,6 +102,19 @@ class AsyncAdmin:
         Nothing is changed here, nothing is overwritten there, and every copy is verified by its digests. Interrupted,
         the next copy continues."""
         return await alone(partial(self._sync.copy, destination, *refs, progress=progress), self._effects)
+
+    async def pause(self, *, by: str, reason: str | None = None) -> Paused:
+        """End everything that runs under supervision, on every machine that uses this store, and start nothing until
+        `unpause`. Nothing is lost: each session can be resumed where it was."""
+        return await alone(partial(self._sync.pause, by=by, reason=reason), self._effects)
+
+    async def unpause(self) -> Pause | None:
+        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
+        return await alone(self._sync.unpause, self._effects)
+
+    async def paused(self) -> Pause | None:
+        """The pause that holds now, or None."""
+        return await alone(self._sync.paused, self._effects)
 
     async def probe_files(self) -> None:
         """Write, read and delete a test object at a remote location of captured files; an error says what to do."""

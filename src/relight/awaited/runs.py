@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from relight.types import (
         Adoptable,
         Checkpoint,
-        Pause,
-        Paused,
         Pending,
         Resumed,
         ResumeOptions,
@@ -106,19 +104,6 @@ class AsyncRuns:
         """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react.
         `tree`: then those of all its children."""
         return await alone(partial(self._sync.stop, ref, tree=tree), self._effects)
-
-    async def pause(self, *, by: str, reason: str | None = None) -> Paused:
-        """End everything that runs under supervision, on every machine that uses this store, and start nothing until
-        `unpause`. Nothing is lost: each session can be resumed where it was."""
-        return await alone(partial(self._sync.pause, by=by, reason=reason), self._effects)
-
-    async def unpause(self) -> Pause | None:
-        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
-        return await alone(self._sync.unpause, self._effects)
-
-    async def paused(self) -> Pause | None:
-        """The pause that holds now, or None."""
-        return await alone(self._sync.paused, self._effects)
 
     async def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its

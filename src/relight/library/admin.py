@@ -10,6 +10,7 @@ from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
 from relight.values.checkpoint import Checkpoint
 from relight.values.policy import Policy, Retention
+from relight.values.queues import Pause
 
 if TYPE_CHECKING:
     from relight.bundles import backup as backing_up
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from relight.history import search as searching
     from relight.operations import health, operator, remove
     from relight.operations import retention as retaining
+    from relight.supervision import pause as pausing
 else:
     drilling, queries, operator = map(
         LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
     )
     backing_up, health = map(LazyModule, ("relight.bundles.backup", "relight.operations.health"))
     copying, searching = map(LazyModule, ("relight.bundles.copying", "relight.history.search"))
+    pausing = LazyModule("relight.supervision.pause")
     remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
 
 
@@ -99,6 +102,19 @@ class Admin(Noun):
             return copying.copy_sessions(self._context, other, refs, progress=progress)
         finally:
             other.store.close()
+
+    def pause(self, *, by: str, reason: str | None = None) -> pausing.Paused:
+        """End everything that runs under supervision, on every machine that uses this store, and start nothing until
+        `unpause`. Nothing is lost: each session can be resumed where it was."""
+        return pausing.pause(self._context, by=by, reason=reason)
+
+    def unpause(self) -> Pause | None:
+        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
+        return pausing.unpause(self._context)
+
+    def paused(self) -> Pause | None:
+        """The pause that holds now, or None."""
+        return pausing.paused(self._context)
 
     def probe_files(self) -> None:
         """Write, read and delete a test object at a remote location of captured files; an error says what to do."""

@@ -17,7 +17,6 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.info import ResumePlan, SessionInfo
 from relight.values.options import AS_IT_IS, ResumeOptions, RunOptions
 from relight.values.outcome import Resumed, resumed
-from relight.values.queues import Pause
 from relight.values.session import Head, Pending
 
 if TYPE_CHECKING:
@@ -187,19 +186,6 @@ class Runs(Noun):
         """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react.
         `tree`: then those of all its children."""
         return (stopping.stop_tree if tree else stopping.stop)(self._context, self._found(ref))
-
-    def pause(self, *, by: str, reason: str | None = None) -> pausing.Paused:
-        """End everything that runs under supervision, on every machine that uses this store, and start nothing until
-        `unpause`. Nothing is lost: each session can be resumed where it was."""
-        return pausing.pause(self._context, by=by, reason=reason)
-
-    def unpause(self) -> Pause | None:
-        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
-        return pausing.unpause(self._context)
-
-    def paused(self) -> Pause | None:
-        """The pause that holds now, or None."""
-        return pausing.paused(self._context)
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its

@@ -79,6 +79,12 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
 
 
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The causes that one address was notified of, among those that still hold."""
+
+    causes: tuple[str, ...] = ()
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process that takes sessions from queues, as it last reported."""
 

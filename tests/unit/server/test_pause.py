@@ -23,5 +23,5 @@ def test_a_pause_is_set_seen_and_ended_and_refuses_starts_meanwhile(tmp_path: Pa
     verbs = [one["verb"] for one in harness.client().get("/api/actions").json()["items"]]
     assert "pause" in verbs
     assert client.post("/api/unpause", json={}).json()["pause"] is None
-    assert harness.rl.runs.paused() is None
+    assert harness.rl.admin.paused() is None
     harness.close()

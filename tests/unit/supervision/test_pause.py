@@ -40,7 +40,7 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
     eventually((shell.directory / "up").exists)
     with relight.open(shell.address) as rl:
         begun = time.monotonic()
-        made = rl.runs.pause(by="ada", reason="the bill")
+        made = rl.admin.pause(by="ada", reason="the bill")
         taken = time.monotonic() - begun
         info = rl.sessions.get("busy")
     assert (made.ended, made.running) == ([info.id], [])
@@ -63,7 +63,7 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
 
 def test_a_program_that_relight_did_not_start_is_named_and_goes_on(tmp_path: Path) -> None:
     with relight.open(tmp_path / "r.db") as rl, rl.session("mine") as s:
-        made = rl.runs.pause(by="ada")
+        made = rl.admin.pause(by="ada")
         assert (made.ended, made.running) == ([], [s.id])
         s.append({"role": "user", "content": "still here"})
 
@@ -71,12 +71,12 @@ def test_a_program_that_relight_did_not_start_is_named_and_goes_on(tmp_path: Pat
 def test_workers_take_nothing_during_a_pause_and_go_on_after_it() -> None:
     world = Simulation()
     worker = SimulatedWorker(world)
-    worker.rl.runs.pause(by="ada")
+    worker.rl.admin.pause(by="ada")
     waiting = existing(world, worker.rl)
     worker.step(5)
     assert not worker.loop.running and worker.rl.sessions.get(waiting).status == "queued"
-    ended = worker.rl.runs.unpause()
-    assert ended is not None and ended.by == "ada" and worker.rl.runs.unpause() is None
+    ended = worker.rl.admin.unpause()
+    assert ended is not None and ended.by == "ada" and worker.rl.admin.unpause() is None
     worker.step(3)
     assert worker.loop.running == (waiting,)
 
@@ -85,19 +85,19 @@ def test_a_wait_for_a_limit_does_not_end_during_a_pause() -> None:
     world = Simulation()
     worker = SimulatedWorker(world)
     session = existing(world, worker.rl)
-    worker.rl.runs.pause(by="ada")
+    worker.rl.admin.pause(by="ada")
     tries = iter([False] * 5 + [True])
     context = worker.rl._context
     assert wait(context, session, world.time.now_us() - 1, stop=lambda: next(tries)) == "stopped"
-    worker.rl.runs.unpause()
+    worker.rl.admin.unpause()
     assert wait(context, session, world.time.now_us() - 1, stop=lambda: False) == "now"
 
 
 def test_a_pause_holds_in_every_process_and_keeps_its_first_reason(tmp_path: Path) -> None:
     with relight.open(tmp_path / "r.db") as rl:
-        rl.runs.pause(by="ada", reason="the bill")
+        rl.admin.pause(by="ada", reason="the bill")
     with relight.open(tmp_path / "r.db") as rl:
-        again = rl.runs.pause(by="bob").pause
+        again = rl.admin.pause(by="bob").pause
         assert (again.by, again.reason) == ("ada", "the bill")
         with pytest.raises(Refused, match=r"paused since .* by ada"):
             rl.runs.start(["true"], RunOptions(directory=str(tmp_path), agent="true"))

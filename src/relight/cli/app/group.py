@@ -45,6 +45,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "restore": "going_back.restore",
         "undo": "going_back.undo",
         "settle": "answering.settle",
+        "notify": "answering.notify",
         "label": "inspect.label",
     },
     "Bring in and take out": {

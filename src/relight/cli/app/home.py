@@ -28,7 +28,7 @@ def home(cli: CliContext) -> int:
     """Print sessions that need a person, each with its remedy, then the commands."""
     console, style, now = cli.console, cli.console.out, cli.now()
     with cli.opened() as rl:
-        found, counts, pause = rl.sessions.needing(most=STRIP), rl.sessions.counts(), rl.runs.paused()
+        found, counts, pause = rl.sessions.needing(most=STRIP), rl.sessions.counts(), rl.admin.paused()
     needing = found.sessions
     lines: list[Line] = []
     if pause is not None:

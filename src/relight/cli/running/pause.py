@@ -24,7 +24,7 @@ def pause(cli: CliContext, reason: str | None, as_json: bool) -> int:
     on every machine that uses this store, and nothing is started until `relight unpause`, not after a reboot either.
     Every step is kept. Exit 4 if something still runs."""
     with cli.opened(create=True) as rl:
-        made = rl.runs.pause(by=user_name(), reason=reason)
+        made = rl.admin.pause(by=user_name(), reason=reason)
         ended, running = ([rl.sessions.get(one) for one in ids] for ids in (made.ended, made.running))
     if as_json:
         cli.console.document(msgspec.to_builtins(made))
@@ -46,7 +46,7 @@ def unpause(cli: CliContext, as_json: bool) -> int:
     """End the pause. Workers go on with their queues; sessions that ran without a worker are resumed by
     `relight resume --all`."""
     with cli.opened() as rl:
-        before = rl.runs.unpause()
+        before = rl.admin.unpause()
         left = [one for one in rl.sessions.list(status="terminated") if (one.reason or "").startswith("paused")]
     if as_json:
         cli.console.document({"ended": msgspec.to_builtins(before), "paused": [one.id for one in left]})

@@ -99,7 +99,7 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
 @get(router, "/api/pause", model=PauseDocument, tag=_TAG)
 def pause_state(request: Request, served: Served) -> Response:
     """Get whether everything is paused."""
-    return answer(request, {"pause": msgspec.to_builtins(served.rl.runs.paused()), "ended": [], "running": []})
+    return answer(request, {"pause": msgspec.to_builtins(served.rl.admin.paused()), "ended": [], "running": []})
 
 
 @post(router, "/api/pause", model=PauseDocument, tag=_TAG, errors=(409,))
@@ -110,7 +110,7 @@ def pause(request: Request, served: Served, body: Why | None = None) -> Response
     who = principal_of(request).name
 
     def do(rl: Relight) -> ActionResult:
-        return ActionResult(document=msgspec.to_builtins(rl.runs.pause(by=f"{who} over HTTP", reason=body.why)))
+        return ActionResult(document=msgspec.to_builtins(rl.admin.pause(by=f"{who} over HTTP", reason=body.why)))
 
     return served.actions.answer(request, "pause", None, do, asked=body.model_dump(), why=body.why)
 
@@ -121,7 +121,7 @@ def unpause(request: Request, served: Served, body: Why | None = None) -> Respon
     body = body or Why()
 
     def do(rl: Relight) -> ActionResult:
-        rl.runs.unpause()
+        rl.admin.unpause()
         return ActionResult(document={"pause": None, "ended": [], "running": []})
 
     return served.actions.answer(request, "unpause", None, do, asked=body.model_dump(), why=body.why)

@@ -1,0 +1,178 @@
+"""Notifications: tell a person, at an address of theirs, that a session needs them.
+
+    sessions that need attention  ->  causes that were not told yet  ->  POST  ->  recorded as told
+
+Each cause (a session, a kind, since when) is told once to each address, by whichever process runs; what was told is in
+the store, so a restart tells nothing again. A process that dies between the POST and the record tells one cause twice.
+An address is not stored, only a digest of it: the name of a topic is all that protects it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from hmac import new as hmac
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from relight.errors import UsageError
+from relight.journal.queues.small_records import pack_record, unpack_record
+from relight.library.facade import Relight
+from relight.ports.store import Store
+from relight.values.info import SessionInfo
+from relight.values.queues import Told
+
+NTFY_SERVER: Final = "https://ntfy.sh"
+SECRET_VARIABLE: Final = "RELIGHT_NOTIFY_SECRET"
+TOKEN_VARIABLE: Final = "RELIGHT_NTFY_TOKEN"
+MAX_AT_ONCE: Final = 5
+"""more new causes than this are told in one message: a first start on an old store is no flood"""
+_MAX_READ: Final = 200
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_URGENT: Final = frozenset({"waiting", "in_doubt", "corrupt"})
+_MAX_TEXT: Final = 1000
+
+
+class Target(msgspec.Struct, frozen=True):
+    """An address to notify."""
+
+    kind: Literal["ntfy", "webhook"]
+    url: str
+
+    @property
+    def digest(self) -> str:
+        """What the store knows it by."""
+        return sha256(f"{self.kind} {self.url}".encode()).hexdigest()[:32]
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """One message: about one session, or about several at once (`session` is None)."""
+
+    title: str
+    text: str
+    kind: str
+    session: str | None = None
+    name: str | None = None
+    since: datetime | None = None
+    link: str | None = None
+    """the page on which a person can act"""
+
+
+class Notified(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one round."""
+
+    sent: list[Notification]
+    failed: list[str]
+    """why an address could not be reached, one line each; it is tried again in the next round"""
+
+
+def parse_target(text: str) -> Target:
+    """`ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC`, or the address of a webhook. UsageError for anything else, and for an
+    address that others could read on the way."""
+    kind: Literal["ntfy", "webhook"] = "ntfy" if text.startswith("ntfy:") else "webhook"
+    url = text.removeprefix("ntfy:")
+    if kind == "ntfy" and "/" not in url:
+        url = f"{NTFY_SERVER}/{url}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or (kind == "ntfy" and len(parts.path) < 2):
+        raise UsageError("not an address", hints=["ntfy:TOPIC", "ntfy:https://SERVER/TOPIC", "https://SERVER/PATH"])
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise UsageError(f"{parts.hostname}: others could read what is sent; use https")
+    return Target(kind, url)
+
+
+def cause_of(info: SessionInfo) -> str:
+    """The identity of a cause: the same session in the same trouble since the same moment."""
+    assert info.attention is not None
+    return f"{info.id} {info.attention.kind} {round(info.attention.since.timestamp() * 1e6)}"
+
+
+def notifications(new: Sequence[SessionInfo], total: int, link: str | None) -> list[tuple[Notification, list[str]]]:
+    """What to say about sessions with new causes, and the causes it tells: one message each, or one for many."""
+    if len(new) > MAX_AT_ONCE:
+        names = ", ".join(one.title for one in new[:MAX_AT_ONCE])
+        text = f"{names} and {len(new) - MAX_AT_ONCE} more; {total} in all"
+        one = Notification(title=f"{len(new)} sessions need you", text=text, kind="several", link=link)
+        return [(one, [cause_of(info) for info in new])]
+    made = []
+    for info in new:
+        assert info.attention is not None
+        one = Notification(
+            title=f"{info.title}: {info.attention.kind.replace('_', ' ')}",
+            text=info.attention.text[:_MAX_TEXT],
+            kind=info.attention.kind,
+            session=info.id,
+            name=info.name,
+            since=info.attention.since,
+            link=f"{link.rstrip('/')}/sessions/{info.id}" if link else None,
+        )
+        made.append((one, [cause_of(info)]))
+    return made
+
+
+def request_of(
+    target: Target, one: Notification, *, at: int, secret: str | None, token: str | None
+) -> tuple[str, dict[str, str], bytes]:
+    """The POST for a notification: address, headers, body."""
+    headers = {"Content-Type": "application/json", "User-Agent": "relight"}
+    if target.kind == "webhook":
+        body = msgspec.json.encode(one)
+        if secret is not None:
+            signed = hmac(secret.encode(), f"{at}.".encode() + body, sha256).hexdigest()
+            headers["Relight-Signature"] = f"t={at},v1={signed}"
+        return target.url, headers, body
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    parts = urlsplit(target.url)
+    path, _, topic = parts.path.rpartition("/")
+    message: dict[str, Any] = {"topic": topic, "title": one.title, "message": one.text}
+    message["priority"] = 4 if one.kind in _URGENT else 3
+    if one.link is not None:
+        message["click"] = one.link
+    # As JSON to the server's root: a title in a header could hold only ASCII.
+    return f"{parts.scheme}://{parts.netloc}{path}/", headers, msgspec.json.encode(message)
+
+
+def notify(rl: Relight, targets: Sequence[str], *, link: str | None = None, test: bool = False) -> Notified:
+    """Tell each target what it was not told yet; with `test`, send a test message instead. What was not sent is tried
+    again by the next call."""
+    addresses = [parse_target(one) for one in targets]
+    found = rl.sessions.needing(most=_MAX_READ)
+    current = {cause_of(info): info for info in found.sessions}
+    sent, failed = list[Notification](), list[str]()
+    for target in addresses:
+        before = _told(rl.store, target)
+        # Causes that are over are forgotten, so the record stays as small as the list of what needs a person.
+        told = before & current.keys()
+        new = [info for cause, info in current.items() if cause not in told]
+        trial = Notification(title="relight", text="notifications arrive here", kind="test", link=link)
+        try:
+            for one, causes in [(trial, [])] if test else notifications(new, found.total, link):
+                _send(target, one)
+                sent.append(one)
+                told |= set(causes)
+        except OSError as error:
+            failed.append(f"{urlsplit(target.url).hostname}: {error}")
+        finally:  # also after Ctrl-C: what was sent is not sent again
+            if told != before and not test:
+                rl.store.put_record("told", target.digest, pack_record(Told(causes=tuple(sorted(told)))))
+    return Notified(sent=sent, failed=failed)
+
+
+def _send(target: Target, one: Notification) -> None:
+    from relight.notifications.http_post import post  # loads the HTTP and TLS modules
+
+    at = int(time.time())
+    secret, token = (os.environ.get(name) or None for name in (SECRET_VARIABLE, TOKEN_VARIABLE))
+    post(*request_of(target, one, at=at, secret=secret, token=token))
+
+
+def _told(store: Store, target: Target) -> set[str]:
+    record = store.list_records("told").get(target.digest)
+    told = unpack_record(record, Told) if record is not None else None
+    return set(told.causes) if told is not None else set()
