@@ -422,8 +422,9 @@ class RestoreConflict(Refused):
     code = "RL-4103"
 
     def __init__(self, path: str, conflicts: Sequence[tuple[bytes, str]]) -> None:
+        are = "path is" if len(conflicts) == 1 else "paths are"
         super().__init__(
-            f"{path}: {len(conflicts)} paths are in conflict; nothing was restored",
+            f"{path}: {len(conflicts)} {are} in conflict; nothing was restored",
             evidence=_first([f"{_text(one)}: {why}" for one, why in conflicts]),
             hints=["keep them: --theirs", "take the checkpoint's: --ours", "also delete what it lacks: --force"],
         )

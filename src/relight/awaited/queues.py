@@ -121,6 +121,10 @@ class AsyncQueues:
         """Remove the limits of a queue; its sessions stay queued."""
         return await alone(partial(self._sync.forget, name), self._effects)
 
+    async def unserved(self) -> frozenset[str]:
+        """Queues with sessions in line that no living worker takes."""
+        return await alone(self._sync.unserved, self._effects)
+
     async def workers(self) -> builtins.list[WorkerInfo]:
         """Workers that have not deregistered, including silent ones."""
         return await stored(self._sync.workers)

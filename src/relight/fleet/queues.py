@@ -15,7 +15,7 @@ import msgspec
 from relight.errors import Conflict, NotResumable, UsageError
 from relight.history.listing import every_session
 from relight.history.loading import Found, resolve
-from relight.journal.queues.order import checked_position, checked_queue
+from relight.journal.queues.order import checked_position, checked_queue, matching_queues
 from relight.journal.queues.slots import checked_concurrency, parse_rate
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.operations.operator import add_prompt, write_once
@@ -50,6 +50,8 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     oldest: datetime | None
     """since when the oldest of them is queued"""
+    workers: int = 0
+    """living workers that take sessions from it"""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +212,20 @@ def queues(context: Context) -> list[QueueInfo]:
             running[queue_position.queue] = running.get(queue_position.queue, 0) + 1
     # Beyond MAX_COUNTED sessions some queues may not have been seen above: their keys are read from the queue rows.
     names = sorted({*known, *queued, *running, *(key.queue for key in store.list_queue_keys())})
-    return [_info_of(known.get(name) or Queue(name=name), queued.get(name, []), running.get(name, 0)) for name in names]
+    takes = [one.worker.queues for one in workers(context) if one.alive and not one.worker.draining]
+    infos = []
+    for name in names:
+        info = _info_of(known.get(name) or Queue(name=name), queued.get(name, []), running.get(name, 0))
+        infos.append(msgspec.structs.replace(info, workers=sum(name in queues for queues in takes)))
+    return infos
+
+
+def unserved(context: Context) -> frozenset[str]:
+    """Queues with sessions in line that no living worker takes: none is there, or none has the labels they want."""
+    takes = [one.worker for one in workers(context) if one.alive and not one.worker.draining]
+    keys = context.store.list_queue_keys()
+    served = {key for one in takes for key in matching_queues(keys, one.queues, one.labels)}
+    return frozenset(key.queue for key in keys if key not in served)
 
 
 def _info_of(queue: Queue, queued: list[int], running: int) -> QueueInfo:

@@ -16,7 +16,7 @@ from relight.journal.effects.answers import PROGRAMS, answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval, cure_of
 from relight.journal.limits import more_for
 from relight.values.checkpoint import at
-from relight.values.info import Attention, AttentionKind, Doing, SessionInfo
+from relight.values.info import Attention, AttentionKind, Doing, QueuedAs, SessionInfo
 from relight.values.lease import Instant
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE, Status, headline
@@ -24,6 +24,8 @@ from relight.values.status import LIVE, Status, headline
 QUIET_SECONDS: Final = 300.0
 QUIET_FACTOR: Final = 4.0
 _MAX_GAPS: Final = 200
+LIMITS: Final = frozenset({"usage_limit", "billing", "rate_limit"})
+"""kinds of failure after which a provider's limit is waited for"""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +131,22 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         spawned_by=identity.spawned_by,
         env=identity.env,
         secrets=identity.secrets,
+        queued_as=_queued_as(head, evidence.now_us) if status == "queued" else None,
     )
     return msgspec.structs.replace(info, attention=_attention(info, head, evidence))
+
+
+def _queued_as(head: Head, now_us: int) -> QueuedAs:
+    """What a queued session waits for; first a time in the future, since until then nothing starts it."""
+    reason = head.reason or ""
+    if head.wake_us is not None and head.wake_us > now_us:
+        limited = reason.startswith("usage limit") or (head.failure is not None and head.failure.kind in LIMITS)
+        return "limit" if limited else "retry" if head.failure is not None or head.attempt else "scheduled"
+    if head.queue_position is not None and head.queue_position.queue:
+        return "in_line"
+    words: dict[str, QueuedAs] = {"forked": "forked", "rewound": "rewound", "new prompt": "prompted"}
+    words |= {"answered": "answered", "approved": "answered", "denied": "answered"}
+    return next((word for begins, word in words.items() if reason.startswith(begins)), "ready")
 
 
 def quiet_after_seconds(gaps_us: tuple[int, ...]) -> float:

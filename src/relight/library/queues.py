@@ -114,6 +114,10 @@ class Queues(Noun):
         """Remove the limits of a queue; its sessions stay queued."""
         queueing.forget_queue(self._context, name)
 
+    def unserved(self) -> frozenset[str]:
+        """Queues with sessions in line that no living worker takes."""
+        return queueing.unserved(self._context)
+
     def workers(self) -> builtins.list[queueing.WorkerInfo]:
         """Workers that have not deregistered, including silent ones."""
         return queueing.workers(self._context)

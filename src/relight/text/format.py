@@ -5,7 +5,7 @@ paths, and the parts of a resume plan.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -84,7 +84,9 @@ def duration(seconds: float) -> str:
 
 
 def money(cost: float | None) -> str:
-    """US dollars; `-` if the cost is unknown, which is not the same as $0.00."""
+    """US dollars; `-` if the cost is unknown, which is not the same as $0.00; below a cent with two digits of it."""
+    if cost is not None and 0 < cost < 0.01:
+        return f"${cost:.6f}".rstrip("0") if cost < 0.0001 else f"${cost:.4f}".rstrip("0")
     return "-" if cost is None else f"${cost:,.2f}"
 
 
@@ -161,8 +163,27 @@ def moment(at: datetime, now: datetime) -> str:
     return f"{local:%H:%M}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
 
 
-def now_text(info: SessionInfo, now: datetime) -> str:
-    """What a session is doing, asks, failed with, or replied last."""
+def queued_text(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) -> str:
+    """What a queued session waits for; `unserved`: queues that no worker serves."""
+    until = moment(info.wake_at, now) if info.wake_at is not None else ""
+    reason = one_line(headline(info.reason) or "")
+    by_hand = "" if info.command else "; run your program again"
+    texts = {
+        "in_line": f"in line in {info.queue}" + (", which no worker serves" if info.queue in unserved else ""),
+        "limit": f"waits for a limit until {until}" + (f" ({reason})" if reason not in ("", "limit") else ""),
+        "retry": f"is tried again at {until}" + (f": {reason}" if reason else ""),
+        "scheduled": f"scheduled for {until}",
+        "answered": f"{reason or 'answered'}, not started since{by_hand}",
+        "forked": f"{reason}, not started yet{by_hand}",
+        "rewound": f"{reason}, not started since{by_hand}",
+        "prompted": f"has a new prompt, not started since{by_hand}",
+        "ready": f"{reason or 'not started yet'}{by_hand}",
+    }
+    return texts[info.queued_as or "ready"]
+
+
+def now_text(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) -> str:
+    """What a session is doing, asks, waits for, failed with, or replied last."""
     said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
     if info.status == "waiting":
         return one_line(info.attention.text if info.attention is not None else info.reason or "")
@@ -173,11 +194,11 @@ def now_text(info: SessionInfo, now: datetime) -> str:
         doing = f"{info.doing.tool} ({duration(since or 0)})" if info.doing is not None else said
         quiet = info.attention is not None and info.attention.kind == "quiet"
         return one_line(f"quiet; {doing}" if quiet else doing)
-    if info.status == "queued" and info.wake_at is not None:
-        return f"{headline(info.reason) or 'limit'}, wakes {moment(info.wake_at, now)}"
     if info.status == "completed":
         return said
     doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
+    if info.status == "queued":
+        return doubt + queued_text(info, now, unserved)
     # Not cut to a width here: the caller knows its own, and a pipe has none.
     first = (info.reason or "").strip().partition("\n")[0]
     return doubt + one_line(first or said)

@@ -31,6 +31,11 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
+QueuedAs = Literal["in_line", "limit", "retry", "scheduled", "answered", "forked", "rewound", "prompted", "ready"]
+"""why a session is queued: in a queue for a worker; until a limit of its provider ends; until it is tried again; until
+the time it was planned for; or since it was answered, forked, rewound, prompted or created, and not started yet"""
+
+
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a list or a header needs; derived, never stored."""
 
@@ -93,6 +98,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """environment variables that every start sets"""
     secrets: list[str] = []
     """names of the variables with credentials that a start of it needs"""
+    queued_as: QueuedAs | None = None
+    """what it waits for while it is queued"""
 
     @property
     def title(self) -> str:

@@ -60,7 +60,7 @@ def test_older_pages_follow_without_gap_or_duplicate(many: Site) -> None:
     seen: list[str] = []
     for _ in range(3):
         seen += page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)")
-        page.get_by_role("link", name="older ›").click()
+        page.get_by_role("link", name="next ›").click()
         page.wait_for_url("**before=**")
     assert seen[0] == "long"
     assert seen[1:] == [f"task-{n:05d}" for n in range(9_999, 9_999 - 299, -1)]
@@ -93,10 +93,9 @@ def test_what_was_said_is_found_among_ten_thousand_and_opens_at_its_step(many: S
 def test_what_a_filter_or_an_order_hides_is_counted(many: Site) -> None:
     page = many.page("/?sort=cost")
     expect(page.locator("th[aria-sort=descending]")).to_contain_text("COST")
-    expect(page.locator(".tail")).to_contain_text("among the newest 1000 of 10001")
     page.goto(many.address("/?status=failed"))
     expect(page.locator(".tail")).to_contain_text("100 shown that match status=failed")
-    expect(page.get_by_role("link", name="older ›")).to_be_visible()
+    expect(page.get_by_role("link", name="next ›")).to_be_visible()
 
 
 def test_a_long_session_opens_quickly_and_earlier_steps_come_on_request(many: Site, figure: Figure) -> None:

@@ -100,7 +100,8 @@ def sessions() -> list[SessionInfo]:
         session("changelog", "completed", step=3 * hour, cost=0.11, directory=HERE, said="Wrote the changelog for 2.4"),
         session("port-to-uv", "working", step=timedelta(seconds=38), cost=0.92, directory="/src/cli", doing=tests),
         session("refactor-db", "working", step=14 * minute, cost=3.1, directory="/api", doing=reading, attention=quiet),
-        session("big-sweep", "queued", step=hour, cost=5.02, directory="/src/api", reason="limit", wake_at=NOW + hour),
+        session("big-sweep", "queued", step=hour, cost=5.02, directory="/src/api", reason="limit", queued_as="limit",
+                wake_at=NOW + hour),
         session(
             "nightly-docs", "failed", step=2 * hour, cost=0.2, directory="/docs", reason="key refused", failure=auth,
             attention=refused,

@@ -81,12 +81,13 @@ def _list(cli: CliContext, *, as_json: bool) -> int:
         return 0
     columns = [Column("queue", least=12), Column("queued", right=True), Column("running", right=True)]
     columns += [Column("oldest", right=True, drop=0), Column("at once", right=True), Column("rate", right=True)]
-    columns += [Column("retries", right=True, drop=1)]
+    columns += [Column("retries", right=True, drop=1), Column("workers", right=True)]
     rows: list[list[Part]] = []
     for one in found:
         oldest = age((cli.now() - one.oldest).total_seconds()) if one.oldest is not None else "-"
         limits = [_or_dash(one.concurrency), shown_rate(one.rate), _or_dash(one.retries)]
-        rows.append([Span(one.name, "bold"), str(one.queued), str(one.running), oldest, *limits])
+        workers = Span("none", "warn") if one.queued and not one.workers else str(one.workers)
+        rows.append([Span(one.name, "bold"), str(one.queued), str(one.running), oldest, *limits, workers])
     cli.console.write(table(columns, rows, cli.console.out), tabs=True)
     return 0
 

@@ -73,6 +73,8 @@ class Listing(NamedTuple):
     """finished long ago and not removed; None if the store has a retention policy"""
     needing_total: int = 0
     """how many need a person, at least len(needing)"""
+    unserved: frozenset[str] = frozenset()
+    """queues that no worker serves"""
     depths: dict[str, int] = {}  # noqa: RUF012 - a default of a tuple, never changed
     """as a tree: how far below the first of its tree a session is; all others 0"""
 
@@ -207,6 +209,7 @@ def read_listing(
         filtered=filters.any,
         needing=urgent.sessions,
         needing_total=urgent.total,
+        unserved=rl.queues.unserved() if any(info.queue for info in shown) else frozenset(),
         kept=rl.admin.kept_longer_than(LONG_DAYS) if not rl.admin.retention().is_set else None,
     )
 
@@ -250,9 +253,9 @@ def lines_of(listing: Listing, *, now: datetime, style: Style, here: str) -> lis
     rows: list[list[Part]] = []
     if mine:
         rows += [[Span(f"here  {display_path(here)}", "dim")]]
-        rows += [_row(info, now, style, listing.depths, away=False) for info in mine]
+        rows += [_row(info, now, style, listing, away=False) for info in mine]
         rows += [[Span("elsewhere", "dim")]] if others else []
-    rows += [_row(info, now, style, listing.depths, away=True) for info in others]
+    rows += [_row(info, now, style, listing, away=True) for info in others]
     return [*strip, *([[]] if strip else []), *table(_COLUMNS, rows, style)]
 
 
@@ -303,13 +306,13 @@ def _name_of(info: SessionInfo, depth: int) -> Part:
     return Span(under + (info.name if info.name.isascii() else f"{info.name} ({short_id(info.id)})"), "bold")
 
 
-def _row(info: SessionInfo, now: datetime, style: Style, depths: dict[str, int], *, away: bool) -> list[Part]:
+def _row(info: SessionInfo, now: datetime, style: Style, listing: Listing, *, away: bool) -> list[Part]:
     mark = "!" if (info.attention is not None and info.attention.kind == "quiet") or info.in_doubt else ""
     directory = display_path(working_directory(info)) if away else ""
-    text = now_text(info, now)
+    text = now_text(info, now, listing.unserved)
     return [
         status_word(info.status, mark=mark, unicode=style.unicode),
-        _name_of(info, depths.get(info.id, 0)),
+        _name_of(info, listing.depths.get(info.id, 0)),
         f"{directory}  {text}" if directory and text else directory or text,
         Span(age(seconds_between(info.last_step_at, now)), "dim"),
         Span(age(seconds_between(info.saved_at, now)), "dim"),
@@ -320,21 +323,26 @@ def _row(info: SessionInfo, now: datetime, style: Style, depths: dict[str, int],
 def _print_plain(console: Console, listing: Listing, now: datetime) -> None:
     if not console.out.plain:
         for info in listing.sessions:
-            console.row(_fields(info, now))
+            console.row(_fields(info, now, listing.unserved))
         return
     lines: list[Line] = [[f"plain mode (from {console.out.plain})"]]
     for info in listing.needing[:STRIP]:
         lines.append([f"needs you: {info.title}: {one_line(info.attention.text if info.attention else '')}"])
     for info in listing.sessions:
-        lines += [[], [f"name: {info.title}"], [f"status: {info.status}"], [f"now: {now_text(info, now)}"]]
+        lines += [
+            [],
+            [f"name: {info.title}"],
+            [f"status: {info.status}"],
+            [f"now: {now_text(info, now, listing.unserved)}"],
+        ]
         lines += [[f"directory: {display_path(working_directory(info)) or '-'}"], [f"cost: {money(info.cost)}"]]
         lines += [[f"last step: {age(seconds_between(info.last_step_at, now))} ago"]] if info.last_step_at else []
     console.write(lines)
 
 
-def _fields(info: SessionInfo, now: datetime) -> tuple[Any, ...]:
+def _fields(info: SessionInfo, now: datetime, unserved: frozenset[str]) -> tuple[Any, ...]:
     cost = None if info.cost is None else f"{info.cost:.6f}"
-    text = now_text(info, now)
+    text = now_text(info, now, unserved)
     return (
         info.id,
         info.name,

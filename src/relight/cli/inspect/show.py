@@ -36,6 +36,7 @@ from relight.text.format import (
     moment,
     money,
     now_text,
+    queued_text,
     seconds_between,
     short_id,
     tokens,
@@ -248,9 +249,11 @@ def _identity_facts(info: SessionInfo) -> list[Fact]:
 
 
 def _queue(info: SessionInfo, now: datetime) -> str:
-    """Queue, priority, required labels and earliest start of a queued session."""
-    if info.status != "queued" or info.queue is None:
+    """What a queued session waits for; of one in a queue its priority, required labels and earliest start."""
+    if info.status != "queued":
         return ""
+    if info.queue is None:
+        return queued_text(info, now)
     priority = f"priority {info.priority}" if info.priority else ""
     wants = f"for a worker with {', '.join(info.wants)}" if info.wants else ""
     wakes = f"not before {moment(info.wake_at, now)}" if info.wake_at is not None else ""

@@ -93,6 +93,10 @@ def _served(stage: Stage, screen: Screen, web: bool) -> Iterator[None]:
             raise AgentFailed("the server did not start", hints=["see why: relight serve --port 0"])
         screen.put("page   ", Span(link, "ref"), whole=True)
         yield
+        # The first link was good for a minute, and once; this one is for who looks now.
+        again = subprocess.run([*command[:4], "serve", "--link"], env=environment, capture_output=True, check=False)
+        if again.returncode == 0:
+            screen.put("page   ", Span(again.stdout.decode().strip(), "ref"), whole=True)
         screen.put("the page of this run stays until you press a key")
         if can_read_keys():
             os.read(sys.stdin.fileno(), 16)

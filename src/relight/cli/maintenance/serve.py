@@ -212,13 +212,16 @@ def _print_link(cli: CliContext) -> int:
     """Print a link to the running server. A killed server leaves its address file, so the port is tried first."""
     from relight.cli.maintenance.token import directory_of, tokens_in
 
+    missing = NotFound("serve", what="server of this store", hints=["start one: relight serve"])
+    if str(cli.store) == "memory:":  # no store is there yet
+        raise missing
     directory = directory_of(cli, create=False)
     try:
         address = (directory / _ADDRESS).read_text(encoding="ascii")
         at = urlsplit(address)
         socket.create_connection((at.hostname or "", at.port or 0), _ANSWER_SECONDS).close()
     except OSError:
-        raise NotFound("serve", what="server of this store", hints=["start one: relight serve"]) from None
+        raise missing from None
     code = tokens_in(directory).new_code(ServerSettings(directory=directory).code_seconds)
     cli.console.row((f"{address}/login?code={code}",))
     return 0

@@ -258,6 +258,7 @@ const relight = (() => {
 
   // -- plots -----------------------------------------------------------------------------------------------------------
 
+  const dollars = (cost) => `$${cost > 0 && cost < 0.01 ? cost.toPrecision(2) : cost.toFixed(2)}`;
   function burn(element) {
     if (!globalThis.uPlot || !element.isConnected) return;
     const data = JSON.parse(element.dataset.burn);
@@ -267,14 +268,14 @@ const relight = (() => {
     const lines = [[data.times, data.costs]];
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line-soft"), width: 1 }, ticks: { stroke: colour("--line-soft") }, font: "11px system-ui" };
     const series = [{ value: (_, at) => at === null ? "-" : clock(new Date(at * 1000), utc, true) },
-      { label: "cost", stroke: colour("--ref"), width: 2, paths: globalThis.uPlot.paths.stepped({ align: 1 }), points: { show: false }, value: (_, cost) => cost === null ? "-" : `$${cost.toFixed(2)}` },
+      { label: "cost", stroke: colour("--ref"), width: 2, paths: globalThis.uPlot.paths.stepped({ align: 1 }), points: { show: false }, value: (_, cost) => cost === null ? "-" : dollars(cost) },
       { label: "tokens", show: true, scale: "tokens", stroke: "transparent", points: { show: false }, value: (_, n) => n === null ? "-" : n.toLocaleString("en") }];
     element.replaceChildren();
     new globalThis.uPlot({
       width: Math.max(260, element.clientWidth), height: 120, padding: [8, 8, 0, 0], series,
       tzDate: utc ? (at) => globalThis.uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : undefined,
       cursor: { y: false }, legend: { live: true },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000), utc, false).slice(0, 5)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((cost) => `$${cost.toFixed(2)}`) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000), utc, false).slice(0, ticks.at(-1) - ticks[0] < 600 ? 8 : 5)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(dollars) }],
       hooks: { draw: [(plot) => {
         const pen = plot.ctx, { top, height, left, width } = plot.bbox;
         pen.save();

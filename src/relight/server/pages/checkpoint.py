@@ -118,7 +118,7 @@ def effects_line(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
         return "none that would last", ""
     calls = ", ".join(f"{call.name} (once) at @{call.intent_seq}" for call in lasting[:_MAX_EFFECTS])
     more = f" and {len(lasting) - _MAX_EFFECTS} more" if len(lasting) > _MAX_EFFECTS else ""
-    return f"{calls}{more} ran, and is NOT undone by a rewind", "warn"
+    return f"{calls}{more} ran, and {'is' if len(lasting) == 1 else 'are'} NOT undone by a rewind", "warn"
 
 
 def actions_of(sheet: CheckpointView, plan: ResumePlan) -> list[Action]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_SESSIONS: Final = 1000
 MAX_STEPS: Final = 20_000
+_DEATH: Final = re.compile(r"\bdied\b|stopped renewing|no owner")
+"""reasons of a new attempt after its process ended without a word; an answer or a limit is none"""
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,10 +76,9 @@ def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> Non
         tally.steps += len(rows)
         tally.captures += sum(1 for row in rows if row.snapshots)
         for event in rl.history.events(info.id, after=rows[0].seq - 1, upto=rows[-1].seq):
-            if event.started is not None and event.started["number"] > 1 and event.started.get("reason"):
-                tally.crashes += 1
-            if (event.status or {}).get("status") == "queued":
-                tally.limits += 1
+            why = str((event.started or {}).get("reason") or "")
+            tally.limits += "usage limit" in why
+            tally.crashes += bool(_DEATH.search(why))
             cost = (event.usage or {}).get("cost")
             if cost is not None:
                 tally.cost = (tally.cost or 0.0) + cost

@@ -80,6 +80,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     queued: int
     running: str
     rate: str
+    workers: str
     oldest: str
 
 
@@ -178,6 +179,7 @@ def queue_rows(queues: list[QueueInfo], now: datetime) -> list[QueueRow]:
             queued=one.queued,
             running=f"{one.running} of {one.concurrency}" if one.concurrency is not None else str(one.running),
             rate=f"{one.rate.starts} in {words.duration(one.rate.seconds)}" if one.rate is not None else "-",
+            workers=str(one.workers) if one.workers else "no worker serves it",
             oldest=words.age(words.seconds_between(one.oldest, now)),
         )
         for one in queues

@@ -12,14 +12,16 @@ from typing import Any, Final, Literal
 import msgspec
 
 from relight.history.events import Event
+from relight.journal.status import LIMITS
 from relight.text import format as words
 
-Activity = Literal["model", "tools", "person", "limit", "dead"]
+Activity = Literal["model", "tools", "person", "limit", "queued", "dead"]
 ACTIVITIES: Final[tuple[tuple[Activity, str], ...]] = (
     ("model", "model"),
     ("tools", "tools"),
     ("person", "waits for a person"),
     ("limit", "waits for a limit"),
+    ("queued", "queued"),
     ("dead", "not running"),
 )
 WIDTH: Final = 960
@@ -103,8 +105,14 @@ def timeline_of(spans: Sequence[Span], attempts: Sequence[tuple[float, int]]) ->
     caption = f"Of {words.duration(whole)}, {words.duration(working)} were work"
     if sums["dead"] >= 1:
         caption += f", {words.duration(sums['dead'])} it was not running"
-    if sums["person"] + sums["limit"] >= 1:
-        caption += f", {words.duration(sums['person'] + sums['limit'])} it waited"
+    waits: dict[Activity, str] = {
+        "person": "it waited for a person",
+        "limit": "it waited for a limit",
+        "queued": "it was queued",
+    }
+    for activity, text in waits.items():
+        if sums[activity] >= 1:
+            caption += f", {words.duration(sums[activity])} {text}"
     rules = [(round((at - begins) * scale, 1), str(number)) for at, number in attempts]
     return Timeline(shapes=shapes, rules=rules, rows=rows, caption=caption + ".")
 
@@ -155,9 +163,18 @@ class Measure:
         self._usage(event, now)
         status = (event.status or {}).get("status")
         if status in ("waiting", "queued", "failed", "terminated", "halted", "completed", "archived"):
-            self._state = {"waiting": "person", "queued": "limit"}.get(status, "dead")  # type: ignore[assignment]
+            queued: Activity = "limit" if is_limit(event.status) else "queued"
+            states: dict[str, Activity] = {"waiting": "person", "queued": queued}
+            self._state = states.get(status, "dead")
         elif status in ("working", "spawning"):
             self._state = None
+
+    def until(self, now: datetime, seq: int) -> None:
+        """The time since the last step, which passes while somebody looks."""
+        if self._last is not None and now.timestamp() > self._last:
+            activity = self._state or ("tools" if self._open else "model")
+            self.spans.append(Span(activity=activity, seq=seq, begins=self._last, ends=now.timestamp()))
+            self._last = now.timestamp()
 
     def _activity(self, event: Event) -> Activity:
         if self._state is not None:
@@ -205,6 +222,12 @@ class Measure:
             caption=caption + ".",
             rows=rows,
         )
+
+
+def is_limit(status: dict[str, Any] | None) -> bool:
+    """Whether a change of status says that a limit of the provider is waited for."""
+    failure, reason = (status or {}).get("failure") or {}, (status or {}).get("reason") or ""
+    return failure.get("kind") in LIMITS or str(reason).startswith("usage limit")
 
 
 def _clock(at: float) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from relight.server import search_page
 from relight.server.api.several import stopped_alike
 from relight.server.http.api_docs import operations_of
+from relight.server.http.frame import PLAIN_STYLE
 from relight.server.http.guard import needs
 from relight.server.http.problems import Problem
 from relight.server.pages import checkpoint, compare, costs, dialog_routes, operations, session_routes
@@ -89,6 +90,6 @@ def _ids(given: Mapping[str, str], name: str) -> list[str]:
 
 
 def error_page(request: Request, problem: Problem) -> Response | None:
-    """A problem as an HTML page. Without style for a client that is not logged in: assets require a login too."""
+    """A problem as an HTML page, with a style of its own for a client that is not logged in: assets need a login."""
     inside = getattr(request.state, "principal", None) is not None
-    return answer("error.html", status=problem.status, problem=problem, inside=inside)
+    return answer("error.html", status=problem.status, problem=problem, inside=inside, plain_style=PLAIN_STYLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -62,7 +63,6 @@ class Header(Line, frozen=True, kw_only=True):
     evidence: list[str]
     labels: list[str]
     runtime: str
-    wakes_at: datetime | None
     live: bool
     starts: bool
     """an answer can start it again"""
@@ -104,13 +104,13 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     age: str
 
 
-def header_of(info: SessionInfo, now: datetime) -> Header:
+def header_of(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) -> Header:
     """The header, from the same SessionInfo that the command line and the API show."""
     total = info.usage.tokens
-    ends = now if info.status in LIVE else info.updated_at
+    ends = now if info.status in LIVE or info.status in ("waiting", "queued") else info.updated_at
     stopped = info.status in ("failed", "terminated", "halted", "queued", "archived")
     line = msgspec.structs.asdict(line_of(info, now))
-    line["now"] = shortened(words.now_text(info, now), 400)
+    line["now"] = shortened(words.now_text(info, now, unserved), 400)
     line["cure"] = info.attention.cure if info.attention is not None else ""
     line["rate"] = words.money(info.cost_rate) if info.cost_rate is not None else ""
     return Header(
@@ -131,7 +131,6 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         evidence=[one_line(line) for line in info.evidence],
         labels=[f"{key}={value}" for key, value in sorted(info.labels.items())],
         runtime=" ".join(filter(None, (info.runtime, info.handle))),
-        wakes_at=info.wake_at if info.status == "queued" else None,
         live=info.status in LIVE,
         starts=after_answer(info) == "start",
     )

@@ -44,6 +44,7 @@ PLOT_STEPS: Final = 5000
 _MAX_CALLS: Final = 200
 _PEEK_ROWS: Final = 5
 _MAX_HITS: Final = 5000
+_MAX_MARKS: Final = 50
 _OVERLAP: Final = 40
 """steps before the newest displayed one that are sent again: an outcome changes the row of its call"""
 _MAX_BEHIND: Final = 500
@@ -168,16 +169,25 @@ def header_values(site: Site, info: SessionInfo) -> dict[str, Any]:
         rows = checkpoint_rows(site.rl, info)
     except RelightError:
         rows = []
-    # A mark may be a restore. Whether it is one needs its body; the undo dialog reads that, not every page view.
-    marked = any(row.kind == "mark" for row in rows)
-    undoable = any(row.kind == "rewind" for row in rows) or (bool(info.workspace) and marked)
+    marks = [row.seq for row in rows if row.kind == "mark"] if info.workspace else []
+    restored = bool(marks) and site.cached(("restored", info.id, marks[-1]), lambda: _restored(site, info, marks))
+    undoable = restored or any(row.kind == "rewind" for row in rows)
     captured = max((row.seq for row in rows if row.snapshots), default=0)
     return {
-        "head": header_of(info, site.now()),
+        "head": header_of(info, site.now(), site.rl.queues.unserved() if info.queue else ()),
         "actions": actions_of(info, undoable=undoable),
         "changed": site.cached(("changed", info.id, captured), lambda: _changed(site, info)),
         "damage": _damage(site, info),
     }
+
+
+def _restored(site: Site, info: SessionInfo, marks: list[int]) -> bool:
+    """Whether one of these marks is a restore of files, which can be undone; the newest are looked at."""
+    for seq in reversed(marks[-_MAX_MARKS:]):
+        event = _step(site, info, seq)
+        if event is not None and event.note.keys() & {"operation", "operation_end"}:
+            return True
+    return len(marks) > _MAX_MARKS
 
 
 def _changed(site: Site, info: SessionInfo) -> dict[str, Any] | None:
@@ -363,6 +373,8 @@ def _plots(site: Site, info: SessionInfo) -> dict[str, Any]:
     measure = plots.Measure()
     with suppress(Corrupt):  # plot what can be read; the page reports the damage
         measure.read(site.rl.history.events(info.id, after=after, upto=info.seq))
+    if info.status in LIVE or info.status in ("waiting", "queued"):
+        measure.until(site.now(), info.seq)
     record = site.rl.store.find(info.id)
     burn = measure.burn(record.identity.policy.budget if record is not None else None)
     drawn = {"times": burn.times, "costs": burn.costs, "tokens": burn.tokens, "attempts": burn.attempts} if burn else {}

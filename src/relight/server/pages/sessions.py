@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from relight.history.listing import Place, place_of
 from relight.text import format as words
 from relight.text.safe import shortened
 from relight.values.info import SessionInfo
@@ -25,10 +26,11 @@ SEARCH_PAGE: Final = 50
 SCANNED: Final = 1000
 """sessions that are read for an order or a filter that has no index"""
 SINCE: Final = {"1h": 1, "8h": 8, "1d": 24, "7d": 168, "30d": 720}
-SORTS: Final = ("created", "name", "step", "cost")
+SORTS: Final = {"created": True, "name": False, "updated": True, "steps": True, "cost": True}
+"""by what the list can be ordered -> whether downwards, unless it is reversed"""
 ADOPTABLE: Final = 50
 _MAX_NOW: Final = 160
-_CURSOR: Final = re.compile(r"([0-9]{1,16})-([0-9A-Za-z-]{1,64})")
+_CURSOR: Final = re.compile(r"(.{1,200})~([0-9A-Za-z-]{1,64})")
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     q: str = ""
     label: str = ""
     sort: str = "created"
+    reversed: bool = False
     archived: bool = False
     before: str = ""
 
@@ -49,6 +52,16 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     def any(self) -> bool:
         """Whether any filter is set."""
         return bool(self.status or self.agent or self.provider or self.directory or self.since or self.q or self.label)
+
+    @property
+    def descending(self) -> bool:
+        """Whether the list goes downwards."""
+        return SORTS[self.sort] != self.reversed
+
+    @property
+    def order(self) -> str:
+        """The order as the library names it."""
+        return ("-" if self.descending else "") + self.sort
 
     def query(self, **changes: str) -> str:
         """The URL of the same list with some values changed, on its first page unless a cursor is given."""
@@ -61,6 +74,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             "q": self.q,
             "label": self.label,
             "sort": self.sort if self.sort != "created" else "",
+            "reversed": "1" if self.reversed else "",
             "archived": "1" if self.archived else "",
         }
         given = {name: value for name, value in (known | changes).items() if value}
@@ -95,8 +109,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     where_full: str
     now: str
     cure: str
-    step_at: datetime | None
-    step_age: str
+    made_at: datetime
+    made_age: str
     saved_at: datetime | None
     saved_age: str
     cost: str
@@ -139,6 +153,7 @@ def filters_of(given: Mapping[str, str]) -> Filters:
         q=text("q"),
         label=text("label") if "=" in text("label") else "",
         sort=text("sort") if text("sort") in SORTS else "created",
+        reversed=bool(text("reversed")),
         archived=bool(text("archived")),
         before=text("before") if _CURSOR.fullmatch(text("before")) else "",
     )
@@ -148,27 +163,18 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
     """One page of the sessions that match the filters."""
     counts = rl.sessions.counts()
     size = SEARCH_PAGE if filters.q else PAGE
-    found = _found(rl, filters, now)
-    scanned: int | None = None
-    # The store pages by creation time and its own filters. Any other order or filter is done here, over a bounded
-    # number of the newest sessions; the page then says how many were read.
-    if filters.sort == "created" and not filters.directory:
-        infos = list(islice(found, size + 1))
-        rest = infos[size:]
-    else:
+    found, scanned = _found(rl, filters, now, limit=None if filters.directory else size + 1), None
+    if filters.directory:  # has no index: a bounded number is read, and the page says how many
         read = list(islice(found, SCANNED + 1))
-        scanned = min(len(read), SCANNED) if len(read) > SCANNED else None
-        infos = [
-            info
-            for info in read[:SCANNED]
-            if not filters.directory or words.working_directory(info) == filters.directory
-        ]
-        infos, rest = _sorted(infos, filters.sort)[:size], []
+        scanned = SCANNED if len(read) > SCANNED else None
+        found = (info for info in read[:SCANNED] if words.working_directory(info) == filters.directory)
+    infos = list(islice(found, size + 1))
     shown = infos[:size]
-    older = filters.query(before=_cursor(shown[-1])) if rest and shown else None
+    older = filters.query(before=_cursor(shown[-1], filters)) if len(infos) > size else None
+    unserved = rl.queues.unserved()
     return Listing(
         filters=filters,
-        lines=[line_of(info, now) for info in shown],
+        lines=[line_of(info, now, unserved) for info in shown],
         total=sum(counts.values()),
         archived=counts.get("archived", 0),
         older=older,
@@ -185,9 +191,12 @@ def rows(rl: Relight, filters: Filters, shown: Sequence[str], new: Collection[st
     of the new ones that match."""
     found = [info for info in map(rl.sessions.find, shown[:PAGE]) if info is not None]
     if new:
-        newest = islice(_found(rl, msgspec.structs.replace(filters, before=""), now), PAGE)
+        newest = _found(
+            rl, msgspec.structs.replace(filters, before="", sort="created", reversed=False), now, limit=PAGE
+        )
         found += [info for info in newest if info.id in new]
-    return [line_of(info, now) for info in found]
+    unserved = rl.queues.unserved()
+    return [line_of(info, now, unserved) for info in found]
 
 
 def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
@@ -200,44 +209,44 @@ def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
     return offers
 
 
-def _found(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionInfo]:
+def _found(rl: Relight, filters: Filters, now: datetime, *, limit: int | None) -> Iterator[SessionInfo]:
+    """The sessions that match, in order: over all of them, whatever the order is."""
     cursor = _CURSOR.fullmatch(filters.before)
     since = now - timedelta(hours=SINCE[filters.since]) if filters.since else None
     key, _, value = filters.label.partition("=")
-    infos = rl.sessions.list(
-        status=filters.status,
+    hides = not filters.archived and filters.status is None
+    return rl.sessions.list(
+        status=[one for one in STATUSES if one != "archived"] if hides else filters.status,
         agent=filters.agent or None,
         provider=filters.provider or None,
         search=filters.q or None,
         labels={key: value} if key else None,
         since_us=round(since.timestamp() * 1e6) if since is not None else None,
-        before=(int(cursor[1]), cursor[2]) if cursor else None,
+        sort=filters.order,
+        before=_place(cursor[1], cursor[2], filters.sort) if cursor else None,
+        limit=limit,
     )
-    hides = not filters.archived and filters.status is None
-    return (info for info in infos if not hides or info.status != "archived")
 
 
-def _sorted(infos: list[SessionInfo], sort: str) -> list[SessionInfo]:
-    if sort == "name":
-        return sorted(infos, key=lambda info: words.title(info).casefold())
-    if sort == "cost":
-        return sorted(infos, key=lambda info: -1.0 if info.cost is None else info.cost, reverse=True)
-    if sort == "step":
-        return sorted(infos, key=lambda info: info.updated_at, reverse=True)
-    return infos
+def _place(value: str, session: str, sort: str) -> Place | None:
+    """The place that a cursor names; None if it is not one of this order."""
+    try:
+        return (value if sort == "name" else float(value) if sort == "cost" else int(value)), session
+    except ValueError:
+        return None
 
 
-def _cursor(info: SessionInfo) -> str:
-    return f"{round(info.created_at.timestamp() * 1e6)}-{info.id}"
+def _cursor(info: SessionInfo, filters: Filters) -> str:
+    value, session = place_of(info, filters.order)
+    return f"{value}~{session}"
 
 
-def line_of(info: SessionInfo, now: datetime) -> Line:
-    """The row of a session."""
+def line_of(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) -> Line:
+    """The row of a session; `unserved`: queues that no worker serves."""
     glyph, role = words.GLYPHS[info.status]
     attention = info.attention
     cure = attention.cure if attention is not None and attention.kind not in ("waiting", "quiet") else ""
     with_forks = info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost
-    step_age = words.age(words.seconds_between(info.last_step_at, now))
     return Line(
         id=info.id,
         href=f"/sessions/{info.id}",
@@ -254,10 +263,10 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         agent=info.agent or "",
         where=words.short_path(words.working_directory(info)),
         where_full=words.display_path(words.working_directory(info)),
-        now=shortened(words.now_text(info, now), _MAX_NOW),
+        now=shortened(words.now_text(info, now, unserved), _MAX_NOW),
         cure=cure,
-        step_at=info.last_step_at,
-        step_age=step_age,
+        made_at=info.created_at,
+        made_age=words.age(words.seconds_between(info.created_at, now)),
         saved_at=info.saved_at,
         saved_age=words.age(words.seconds_between(info.saved_at, now)),
         cost=words.money(info.cost),

@@ -295,12 +295,33 @@ def test_lanes_tell_where_the_time_went() -> None:
         "tools": "30 s",
         "waits for a person": "2 min",
         "waits for a limit": "0.0 s",
+        "queued": "0.0 s",
         "not running": "0.0 s",
     }
-    assert lanes.caption == "Of 3 min, 100 s were work, 2 min it waited."
+    assert lanes.caption == "Of 3 min, 100 s were work, 2 min it waited for a person."
     burn = measure.burn(budget=2.0)
     assert burn is not None and burn.costs == [0.0, 0.5, 0.75, 0.75] and len(burn.attempts) == 1
     assert "$0.25 since the last resume" in burn.caption
+
+
+def test_time_that_passes_is_in_the_plot_and_an_answer_is_no_limit() -> None:
+    """W-B7, W-B8: a session waits for a person, is answered, and stands until somebody starts it."""
+    queued = {"status": "queued", "reason": "answered", "failure": None}
+    limited = {"status": "queued", "reason": "usage limit of anthropic", "failure": None}
+    events = [
+        event(1, "attempt", after=0.001, started={"number": 1}),
+        event(2, "status", after=10, status={"status": "waiting"}),
+        event(3, "status", after=40, status=queued),
+        event(4, "status", after=60, status=limited),
+    ]
+    measure = plots.Measure().read(events)
+    measure.until(START + timedelta(seconds=90), 4)
+    assert {name: time for name, time, _ in measure.timeline().rows if time != "0.0 s"} == {
+        "model": "10.0 s",
+        "waits for a person": "30 s",
+        "queued": "20 s",
+        "waits for a limit": "30 s",
+    }
 
 
 def test_what_nobody_priced_has_no_burn_and_no_zero() -> None:
@@ -322,10 +343,10 @@ def test_the_digest_tells_what_happened_and_not_what_did_not() -> None:
 
 
 def test_filters_come_from_the_address_and_make_it_again() -> None:
-    filters = filters_of({"status": "failed", "q": "log in", "since": "8h", "sort": "cost", "before": "12-ab"})
+    filters = filters_of({"status": "failed", "q": "log in", "since": "8h", "sort": "cost", "before": "12~ab"})
     assert filters.query() == "/?status=failed&since=8h&q=log+in&sort=cost"
     assert filters.words() == "status=failed, since=8h, “log in”"
-    assert filters.before == "12-ab" and filters.any
+    assert filters.before == "12~ab" and filters.any
 
 
 def test_an_address_that_means_nothing_shows_everything() -> None:

@@ -1,0 +1,147 @@
+"""Restarts, lost connections, first visits and ways back: what a page says of itself and of others stays true."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.integration.browser.conftest import Site
+from tests.integration.browser.test_live import working
+from tests.support.server_process import Server
+from tests.support.shell import Shell
+from tests.unit.server.conftest import fill
+
+BACK_MS = 3000
+
+
+def live(page: Page) -> None:
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_page_is_live_again_after_the_server_was_restarted(tmp_path: Path, browser: Browser, how: Any) -> None:
+    """W-B2. At the same port, as a service is; within three seconds of its first answer."""
+    (tmp_path / "work").mkdir()
+    shell = Shell(tmp_path / "p.db", tmp_path / "work")
+    server = Server(shell)
+    port = server.base.rpartition(":")[2]
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(server.link)
+    live(page)
+    server.process.send_signal(how)
+    server.process.wait(15)
+    expect(page.locator("#live")).not_to_have_attribute("data-state", "live")
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    server.words = ("--port", port)
+    server.start()
+    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=BACK_MS * 2)
+    expect(page.locator("#gone")).to_be_hidden()
+    context.close()
+    server.close()
+
+
+def test_what_does_not_answer_is_named(site: Site) -> None:
+    s = working(site)
+    context = site.context()
+    page = site.page(f"/sessions/{s.id}", context=context)
+    live(page)
+    context.set_offline(True)
+    expect(page.locator("#gone")).to_contain_text("This browser is offline since")
+    expect(page.locator("#live")).to_have_text("offline")
+    s.append({"role": "assistant", "content": "meanwhile"})
+    context.set_offline(False)
+    expect(page.locator("#rows")).to_contain_text("meanwhile")
+    expect(page.locator("#gone")).to_be_hidden()
+    live(page)
+    page.route("**/news?*", lambda route: route.abort())
+    page.evaluate("relight.paint()")
+    expect(page.locator("#gone")).to_contain_text("The server does not answer since")
+    page.unroute("**/news?*")
+    expect(page.locator("#gone")).to_be_hidden()
+    s.complete()
+    s.close()
+
+
+def test_a_first_visit_marks_nothing_as_new_and_going_back_restores_the_filters(site: Site) -> None:
+    """W-B9, W-B10, W-B11, W-B12."""
+    fill(site.rl)
+    page = site.page("/")
+    live(page)
+    page.evaluate("async () => { await relight.read(); await relight.read(); }")
+    expect(page.locator(".unseen")).to_have_count(0)
+    page.get_by_label("Status").select_option("failed")
+    expect(page.locator("tr.s")).to_have_count(1)
+    page.go_back()
+    expect(page.locator("tr.s")).to_have_count(4)
+    expect(page.get_by_label("Status")).to_have_value("")
+    page.keyboard.press("n")
+    assert page.locator("tr.s.on").get_attribute("data-attention") == "1"
+    names = page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)")
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("CREATED")
+    page.get_by_role("link", name="CREATED").click()
+    expect(page.locator("th[aria-sort=ascending]")).to_contain_text("CREATED")
+    assert page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)") == names[::-1]
+
+
+def test_a_link_to_a_step_of_a_tool_leads_to_it_and_a_hit_is_marked(site: Site) -> None:
+    """W-B4, W-B5."""
+    s = working(site, steps=60)
+    call = {"id": "c1", "type": "function", "function": {"name": "deploy", "arguments": '{"to": "prod"}'}}
+    s.append({"role": "assistant", "content": "I deploy.", "tool_calls": [call]})
+    s.run_tool(s.pending_calls()[0], {"deploy": lambda to: "48 passed"})
+    for n in range(60):
+        s.append({"role": "assistant", "content": f"after {n}"})
+    at = next(event.seq for event in site.rl.history.events(s.id) if event.outcomes)
+    for address in (f"?at=@{at}", f"?at=@{at - 1}", "?find=48 passed"):
+        page = site.page(f"/sessions/{s.id}{address}")
+        live(page)
+        page.evaluate("relight.read()")
+        expect(page.locator("#rows .here")).to_contain_text("deploy")
+        expect(page.locator("#rows .here")).to_be_in_viewport()
+    expect(page.locator(".hit mark")).to_have_text("48 passed")
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#rows > .row").last).to_be_in_viewport()
+    s.complete("over")
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#head h1")).to_be_in_viewport()
+    s.close()
+
+
+def test_every_tab_that_says_live_is(site: Site) -> None:
+    """W-B6."""
+    s = working(site, steps=1)
+    context = site.context()
+    pages = {tab: site.page(f"/sessions/{s.id}?tab={tab}", context=context) for tab in ("conversation", "calls", "raw")}
+    pages["operations"] = site.page("/operations", context=context)
+    for page in pages.values():
+        live(page)
+    call = {"id": "c1", "type": "function", "function": {"name": "deploy", "arguments": "{}"}}
+    s.append({"role": "assistant", "content": "I deploy now.", "tool_calls": [call]})
+    s.run_tool(s.pending_calls()[0], {"deploy": lambda: "up"})
+    expect(pages["conversation"].locator("#tab")).to_contain_text("I deploy now.")
+    expect(pages["calls"].locator("#tab")).to_contain_text("deploy")
+    expect(pages["raw"].locator("#tab")).to_contain_text(f'"seq": {site.rl.sessions.get(s.id).seq}')
+    s.fail("broken")
+    expect(pages["operations"].locator("#main")).to_contain_text("broken")
+    s.close()
+
+
+def test_a_queued_session_says_what_it_waits_for_and_that_no_worker_serves_its_queue(site: Site) -> None:
+    """W-B7, in the list, on its page and in the API; the command line reads the same words."""
+    rl = site.rl
+    rl.queues.submit(["true"], name="nobody", queue="nightly")
+    rl.queues.submit(["true"], name="planned", queue="nightly", not_before=7200.0)
+    page = site.page("/")
+    expect(page.locator("tr.s[data-ref=nobody] .nowcell")).to_contain_text("in line in nightly, which no worker serves")
+    expect(page.locator("tr.s[data-ref=planned] .nowcell")).to_contain_text("scheduled for")
+    assert [rl.sessions.get(name).queued_as for name in ("nobody", "planned")] == ["in_line", "scheduled"]
+    page = site.page(f"/sessions/{rl.sessions.get('nobody').id}")
+    expect(page.locator("#head .say")).to_contain_text("which no worker serves")
+    page = site.page("/operations")
+    expect(page.locator("#main")).to_contain_text("no worker serves it")
