@@ -27,7 +27,7 @@ TEETH = os.environ.get("RELIGHT_TEETH", "")
 ELSEWHERE = bool(os.environ.get("RELIGHT_ELSEWHERE"))
 SMALL = bool(TEETH or ELSEWHERE or os.environ.get("RELIGHT_PYTHON"))
 
-hypothesis.settings.register_profile("suite", deadline=None, print_blob=True, max_examples=40)
+hypothesis.settings.register_profile("suite", deadline=None, print_blob=True, max_examples=20)
 hypothesis.settings.register_profile("teeth", deadline=None, print_blob=True, max_examples=100)
 hypothesis.settings.register_profile("proof", deadline=None, print_blob=True, max_examples=5_000)
 hypothesis.settings.load_profile("proof" if PROOF else "teeth" if TEETH else "suite")

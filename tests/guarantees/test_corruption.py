@@ -145,7 +145,7 @@ def test_any_flipped_byte_is_harmless_or_named(
     original: Original, memory_path: Path, sample: Any, figure: Figure
 ) -> None:
     rng, counts = Random(5), Counter[str]()
-    flips = sample(500, proof=100_000, teeth=150)
+    flips = sample(250, proof=100_000, teeth=150)
     for _ in range(flips):
         damaged = bytearray(original.bytes)
         at = rng.randrange(len(damaged))
@@ -165,7 +165,7 @@ def test_every_byte_of_the_newest_step_is_harmless_or_named_and_survived(
     end = original.bytes.index(digest) + len(digest)
     begin = end - 160
     counts = Counter[str]()
-    locations = range(begin, end, sample(2, proof=1, teeth=4))
+    locations = range(begin, end, sample(4, proof=1, teeth=4))
     for at in locations:
         damaged = bytearray(original.bytes)
         damaged[at] ^= 0x41
@@ -182,7 +182,7 @@ def test_zeroed_stretches_and_cut_off_ends_are_harmless_or_named(
     original: Original, memory_path: Path, sample: Any, figure: Figure
 ) -> None:
     rng, counts = Random(6), Counter[str]()
-    blows = sample(120, proof=20_000, teeth=40)
+    blows = sample(60, proof=20_000, teeth=40)
     for number in range(blows):
         damaged = bytearray(original.bytes)
         if number % 2:
@@ -219,7 +219,7 @@ def test_a_flipped_byte_in_the_log_of_a_killed_writer_is_harmless_or_named(
         wanted = s.messages
         s.close()
     log = (killed / "live.db-wal").read_bytes()
-    flips = sample(150, proof=20_000, teeth=40)
+    flips = sample(80, proof=20_000, teeth=40)
     for _ in range(flips):
         damaged, at = bytearray(log), rng.randrange(len(log))
         damaged[at] ^= 1 << rng.randrange(8)

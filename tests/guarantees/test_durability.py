@@ -56,7 +56,7 @@ def test_an_acknowledged_step_survives_a_kill_at_any_moment(
     fork_server: ForkServer, memory_path: Path, sample: Any, figure: Figure
 ) -> None:
     store, rng = str(memory_path / "relight.db"), Random(1)
-    kills = sample(100, proof=500, teeth=15)
+    kills = sample(50, proof=500, teeth=15)
     acknowledged = sessions = 0
     with relight.open(store) as rl:
         for number in range(kills):

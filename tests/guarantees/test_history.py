@@ -177,7 +177,7 @@ def _final(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", FORMAT_NAMES)
 def test_every_history_shown_to_the_model_is_valid(name: str, sample: Any, figure: Figure) -> None:
     asked = crashes = looked = 0
-    conversations = sample(340 if name not in ("bedrock", "gemini") else 60, proof=4_000, teeth=60)
+    conversations = sample(150 if name not in ("bedrock", "gemini") else 50, proof=4_000, teeth=60)
     for seed in range(conversations):
         life = Life(seed, name)
         try:

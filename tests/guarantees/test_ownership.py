@@ -207,7 +207,7 @@ class Schedule:
 
 def test_no_schedule_of_claims_and_zombies_has_two_writers(sample: Any, figure: Figure) -> None:
     writes = refused = claims = 0
-    schedules = sample(400, proof=100_000, teeth=100)
+    schedules = sample(200, proof=100_000, teeth=100)
     for seed in range(schedules):
         schedule = Schedule(seed)
         try:

@@ -34,7 +34,7 @@ def decoder(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.guarantee("G19")
 def test_no_stored_bytes_import_execute_or_reach_out(sample: Any, figure: Figure) -> None:
-    count = sample(20_000, proof=5_000_000, teeth=4_000)
+    count = sample(10_000, proof=5_000_000, teeth=4_000)
     run = decoder("19", str(count))
     assert run.returncode == 0, run.stderr[-2000:]
     decoded, refused = map(int, run.stdout.split())

@@ -156,7 +156,7 @@ def test_an_id_is_never_used_again_and_a_dropped_writer_is_told(world: Simulatio
 @pytest.mark.guarantee("G18")
 def test_after_a_drop_no_byte_of_the_session_is_left(tmp_path: Path, sample: Any, figure: Figure) -> None:
     rng = Random(7)
-    rounds = sample(12, proof=300, teeth=3)
+    rounds = sample(6, proof=300, teeth=3)
     path = tmp_path / "relight.db"
     looked = 0
     for number in range(rounds):
@@ -199,7 +199,7 @@ def _holds(path: Path, canary: str) -> bool:
 
 @pytest.mark.guarantee("G18")
 def test_sweeps_that_race_commits_and_forks_lose_nothing(tmp_path: Path, sample: Any, figure: Figure) -> None:
-    rounds = sample(30, proof=1_000, teeth=10)
+    rounds = sample(15, proof=1_000, teeth=10)
     swept: list[str] = []
     errors: list[BaseException] = []
     done = threading.Event()

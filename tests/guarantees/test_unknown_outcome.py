@@ -108,7 +108,7 @@ def _drive(world: Simulation, rng: Random) -> tuple[int, list[str]]:
 
 def test_no_cut_around_a_commit_doubles_or_loses_a_step(sample: Any, figure: Figure) -> None:
     cuts = 0
-    for seed in range(sample(400, proof=10_000, teeth=50)):
+    for seed in range(sample(200, proof=10_000, teeth=50)):
         world = Simulation(seed=seed)
         made, reported = _drive(world, Random(seed))
         cuts += made

@@ -224,7 +224,7 @@ def test_a_result_finds_its_call_although_the_line_it_names_was_never_read(tmp_p
 def test_a_damaged_transcript_is_never_raised_on(tmp_path: Path, sample: Callable[..., int]) -> None:
     data = b"".join(json.dumps(line).encode() + b"\n" for line in claude_conversation())
     chance, path = random.Random(4), tmp_path / f"{CLAUDE_SESSION}.jsonl"
-    for _ in range(sample(300, proof=20_000)):
+    for _ in range(sample(150, proof=20_000, teeth=300)):
         damaged = bytearray(data)
         for _ in range(chance.randrange(1, 8)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)

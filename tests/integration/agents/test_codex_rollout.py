@@ -185,7 +185,7 @@ def test_an_old_rollout_without_numbers_goes_on_without() -> None:
 def test_a_damaged_rollout_is_never_raised_on(tmp_path: Path, sample: Callable[..., int]) -> None:
     path = put(codex_conversation(), tmp_path)
     data, chance = path.read_bytes(), random.Random(4)
-    for _ in range(sample(300, proof=20_000)):
+    for _ in range(sample(150, proof=20_000, teeth=300)):
         damaged = bytearray(data)
         for _ in range(chance.randrange(1, 8)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)

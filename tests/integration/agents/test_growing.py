@@ -101,7 +101,7 @@ class Writer:
 
 
 def test_what_grows_is_read_as_what_is_whole(sample: Callable[..., int]) -> None:
-    for seed in range(sample(300, proof=20_000, teeth=60)):
+    for seed in range(sample(150, proof=20_000, teeth=60)):
         chance = random.Random(seed)
         writer, growing = Writer(chance), Growing()
         for _ in range(chance.randint(2, 30)):

@@ -19,7 +19,7 @@ EVENTS = 30
 @pytest.mark.guarantee("G8")
 @pytest.mark.guarantee("G12")
 def test_no_schedule_gives_two_owners_doubles_a_step_or_strands_a_session(sample: Any, figure: Figure) -> None:
-    schedules = sample(6_000, proof=1_000_000, teeth=1_500)
+    schedules = sample(3_000, proof=1_000_000, teeth=1_500)
     begun, writes = time.process_time(), 0
     for seed in range(schedules):
         world = World(seed, workers=2 + seed % 2, sessions=1 + seed % 3)

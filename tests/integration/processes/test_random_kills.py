@@ -97,7 +97,7 @@ def _strike(s: ProgramHarness, child: subprocess.Popen[str], *, both: bool) -> i
 def test_killed_at_random_moments_the_task_ends_as_if_undisturbed(
     harness: Open, sample: Callable[..., int], figure: Figure, both: bool
 ) -> None:
-    kills = sample(4, proof=60, teeth=4)
+    kills = sample(3, proof=60, teeth=4)
     chance = random.Random()
     seed = chance.randrange(1 << 32)
     chance.seed(seed)

@@ -122,7 +122,7 @@ def ended(child: TmuxChild) -> Exit:
 @pytest.mark.guarantee("G25")
 def test_a_prompt_is_never_typed_into_a_shell(harness: TmuxHarness, figure: Figure, sample: Callable[..., int]) -> None:
     """Agents that die at any moment of a delivery, and whatever stands in the pane then: no shell reads the text."""
-    deaths, chance = sample(60, proof=1000, teeth=15), random.Random(25)
+    deaths, chance = sample(20, proof=1000, teeth=15), random.Random(25)
     refused = heard = 0
     harness.python(ECHO)
     began = time.monotonic()

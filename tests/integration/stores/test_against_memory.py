@@ -197,4 +197,4 @@ class BothStores(RuleBasedStateMachine):
 
 TestBothStores = BothStores.TestCase
 PHASES = (Phase.reuse, Phase.generate)  # shrinking a run of forty steps takes longer than reading it
-TestBothStores.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, phases=PHASES)
+TestBothStores.settings = settings(stateful_step_count=40, deadline=None, phases=PHASES)

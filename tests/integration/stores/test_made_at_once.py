@@ -25,7 +25,7 @@ for number in range(int(sys.argv[2])):
 
 def test_two_that_make_a_store_at_the_same_moment_both_have_it(tmp_path: Path, sample: Callable[..., int]) -> None:
     """SQLite refuses one of them at once, however long it may wait for locks."""
-    words = [sys.executable, "-P", "-c", PROGRAM, str(tmp_path), str(sample(60, proof=600)), str(time.time() + 1.5)]
+    words = [sys.executable, "-P", "-c", PROGRAM, str(tmp_path), str(sample(30, proof=600)), str(time.time() + 1.5)]
     together = [
         subprocess.Popen(words, env=environment(tmp_path / "x.db"), stderr=subprocess.PIPE, text=True) for _ in range(2)
     ]

@@ -86,7 +86,7 @@ def history(url: str, name: str) -> list[int]:
 
 
 def test_a_killed_writer_loses_nothing_it_was_told(server: Server, sample: Callable[..., int], figure: Figure) -> None:
-    url, chance, kills, reported = server.emptied(), random.Random(5), sample(6, proof=300, teeth=3), 0
+    url, chance, kills, reported = server.emptied(), random.Random(5), sample(4, proof=300, teeth=3), 0
     for _ in range(kills):
         writer = Writer(url, "killed")
         writer.wait_for_more(chance.randrange(1, 20))
@@ -114,7 +114,7 @@ def test_a_death_at_any_point_of_a_commit_leaves_the_step_whole_or_absent(server
 def test_a_crashing_server_loses_nothing_it_acknowledged(
     server: Server, sample: Callable[..., int], figure: Figure
 ) -> None:
-    url, chance, crashes = server.emptied(), random.Random(6), sample(4, proof=500, teeth=2)
+    url, chance, crashes = server.emptied(), random.Random(6), sample(2, proof=500, teeth=2)
     writers = [Writer(url, f"crash-{number}") for number in range(3)]
     try:
         for _ in range(crashes):
@@ -254,7 +254,7 @@ def wire_to(server: Server) -> Iterator[Wire]:
 
 def test_a_reply_that_is_lost_is_asked_for(server: Server, sample: Callable[..., int], figure: Figure) -> None:
     """The answer to a commit never arrives, or the commit itself: the caller is told the truth, nothing is twice."""
-    url, chance, cuts = server.emptied(), random.Random(7), sample(100, proof=2_000, teeth=10)
+    url, chance, cuts = server.emptied(), random.Random(7), sample(40, proof=2_000, teeth=10)
     saved = failed = 0
     with wire_to(server) as wire, relight.open(server.url(url.rpartition("/")[2], port=wire.port)) as rl:
         with rl.session("wire") as s:
@@ -321,7 +321,7 @@ for session in sys.stdin:
 
 
 def test_of_two_processes_that_claim_one_wins(server: Server, sample: Callable[..., int], figure: Figure) -> None:
-    url, races = server.emptied(), sample(40, proof=5_000, teeth=10)
+    url, races = server.emptied(), sample(20, proof=5_000, teeth=10)
     store = PostgresStore(url, SystemClock())
     world = Trial(store, SystemClock(), Hooks())  # type: ignore[arg-type]
     world.entropy = SystemEntropy()  # type: ignore[assignment]

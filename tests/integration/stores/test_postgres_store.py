@@ -73,7 +73,7 @@ def test_it_answers_as_the_memory_store_whatever_is_done(server: Server, sample:
         def reopened(self) -> Store:
             return PostgresStore(server._used, self.clock, instead=self.clock.instant)
 
-    examples = sample(8, proof=400, teeth=8)
+    examples = sample(5, proof=400, teeth=8)
     run_state_machine_as_test(
         Both,
         settings=settings(

@@ -39,4 +39,4 @@ class RedisAndMemory(BothStores):
 
 
 TestRedisAndMemory = RedisAndMemory.TestCase
-TestRedisAndMemory.settings = settings(max_examples=25, stateful_step_count=40, deadline=None, phases=PHASES)
+TestRedisAndMemory.settings = settings(stateful_step_count=40, deadline=None, phases=PHASES)

@@ -102,7 +102,7 @@ def test_a_killed_writer_loses_nothing_it_was_told(start: Start, sample: Sample,
     one = world(server.url)
     session = one.working()
     chance = random.Random(5)
-    reported, kills = 2, sample(5, proof=200, teeth=3)
+    reported, kills = 2, sample(3, proof=200, teeth=3)
     for _ in range(kills):
         writer = child(APPEND, server.url, session)
         assert writer.stdout is not None
@@ -126,7 +126,7 @@ def test_a_killed_server_that_syncs_loses_nothing_it_acknowledged(start: Start, 
     sessions = [stores[0].working() for _ in stores]
     reported = [2] * len(stores)
     refusals: list[RelightError] = []
-    kills = sample(6, proof=200, teeth=3)
+    kills = sample(3, proof=200, teeth=3)
     chance = random.Random(7)
 
     def write(number: int) -> None:
@@ -228,7 +228,7 @@ def test_a_connection_cut_around_a_write_loses_and_doubles_nothing(
     """Through the library: whatever became of the request, every message is there once."""
     server = start(ALWAYS)
     proxy = Proxy(server.directory / "redis.sock")
-    rounds = sample(8, proof=200, teeth=4)
+    rounds = sample(5, proof=200, teeth=4)
     with relight.open(proxy.url) as rl, rl.session("cut") as s:
         s.append({"role": "user", "content": "first"})
         for number in range(rounds):

@@ -134,7 +134,7 @@ def test_a_flipped_byte_is_never_silent(memory_path: Path, part: str, sample: Sa
     chance = random.Random(part)
     there = memory_path / "flipped" / "relight.db"
     silent = []
-    for _ in range(sample(250, proof=30_000, teeth=60)):
+    for _ in range(sample(120, proof=30_000, teeth=60)):
         there = copied(path, memory_path / "flipped")
         position, mask = chance.randrange(len(whole[part])), 1 << chance.randrange(8)
         flip(there.with_name(part), position, mask)
@@ -153,7 +153,7 @@ def test_a_truncated_or_zeroed_file_is_never_silent(memory_path: Path, part: str
     size = path.with_name(part).stat().st_size
     chance = random.Random(part)
     silent = []
-    for number in range(sample(60, proof=5_000, teeth=30)):
+    for number in range(sample(30, proof=5_000, teeth=30)):
         there = copied(path, memory_path / "cut")
         target, position = there.with_name(part), chance.randrange(size)
         if number % 2:

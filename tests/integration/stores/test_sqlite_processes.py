@@ -78,7 +78,7 @@ def test_a_killed_writer_loses_nothing_it_was_told(tmp_path: Path, sample: Sampl
     world.store.close()
     chance = random.Random(5)
     reported = 2
-    for _ in range(sample(12, proof=500, teeth=4)):
+    for _ in range(sample(6, proof=500, teeth=4)):
         writer = child(APPEND, path, session, 100_000, "x" * 2000)
         assert writer.stdout is not None
         first = writer.stdout.readline()

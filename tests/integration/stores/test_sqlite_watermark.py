@@ -30,7 +30,7 @@ def impatient() -> Iterator[None]:
 def test_readers_and_writers_of_a_fresh_watermark_never_meet_the_wrong_map(
     tmp_path: Path, sample: Callable[..., int]
 ) -> None:
-    for number in range(sample(60, proof=3_000)):
+    for number in range(sample(30, proof=3_000, teeth=60)):
         watermark = Watermark(tmp_path / f"{number}.db")
 
         def act(thread: int, watermark: Watermark = watermark) -> None:

@@ -109,7 +109,7 @@ def test_words_of_a_forged_bundle_raise_nothing_foreign(
 ) -> None:
     steps = sum(isinstance(one, StepRow) for one in frames)
     chance, taken, foreign = random.Random(7), Counter[str](), list[str]()
-    for number in range(sample(80, proof=4000)):
+    for number in range(sample(40, proof=4000, teeth=80)):
         at = chance.randrange(steps)
         change = mutation(chance)
         try:

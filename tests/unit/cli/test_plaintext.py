@@ -91,7 +91,7 @@ def _payloads(count: int) -> list[str]:
 def test_hostile_text_is_inert_on_a_real_terminal(
     shell: Shell, rl: relight.Relight, sample: Callable[..., int], figure: Figure
 ) -> None:
-    payloads = _payloads(sample(500, proof=5000, teeth=60))
+    payloads = _payloads(sample(250, proof=5000, teeth=60))
     with rl.session("hostile", agent=HOSTILE[0], task=HOSTILE[1], labels={"k": HOSTILE[2]}) as s:
         for payload in payloads:
             s.append({"role": "assistant", "content": payload})

@@ -422,6 +422,6 @@ class MachineOnDisk(Machine):
 
 @pytest.mark.parametrize("machine", [Machine, MachineOnDisk], ids=["memory", "sqlite"])
 def test_the_library_agrees_with_a_model_without_a_journal(machine: Any, sample: Any) -> None:
-    examples = sample(80 if machine is Machine else 25, proof=3_000, teeth=40)
+    examples = sample(40 if machine is Machine else 15, proof=3_000, teeth=40)
     rules = settings(max_examples=examples, stateful_step_count=30, deadline=None)
     run_state_machine_as_test(machine, settings=rules)

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -142,14 +143,24 @@ def test_a_program_that_asks_for_nothing_hears_nothing(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_switched_off_it_costs_a_commit_less_than_a_microsecond(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switched_off_it_costs_a_commit_less_than_a_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with calls of a function that does nothing, in the same moment: a microsecond depends on the machine."""
     monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
+
+    def nothing(session: str, kind: str) -> None:
+        pass
 
     def checks() -> float:
         began = time.perf_counter()
-        for _ in range(10_000):
+        for _ in range(5_000):
             SESSION.isEnabledFor(logging.INFO)
             commit_span("s", "message")
-        return (time.perf_counter() - began) * 1e6 / 10_000
+        return time.perf_counter() - began
 
-    assert min(checks() for _ in range(20)) < 1.0
+    def calls() -> float:
+        began = time.perf_counter()
+        for _ in range(5_000):
+            nothing("s", "message")
+        return time.perf_counter() - began
+
+    assert median(checks() / calls() for _ in range(21)) < 12

@@ -94,7 +94,7 @@ def test_a_killed_restore_ends_at_the_target_or_at_the_original(
 ) -> None:
     """Linux exchanges names in one call; a POSIX system without it takes three renames of two calls each."""
     garden.system = system
-    most = sample(2 if system == "Linux" else 5, proof=50, teeth=1)
+    most = sample(2 if system == "Linux" else 3, proof=50, teeth=1)
 
     def forward(fault: str) -> bool:
         killed = garden.do("restore", fault)

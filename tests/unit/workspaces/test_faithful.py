@@ -19,7 +19,7 @@ from relight.workspaces.workspace import TreeWorkspace
 from tests.support.figures import Figure
 from tests.support.trees import Gardener, open_tree
 
-PROOF = os.environ.get("RELIGHT_PROOF") == "1"
+EXAMPLES = 400 if os.environ.get("RELIGHT_PROOF") else 25 if os.environ.get("RELIGHT_TEETH") else 12
 
 
 @pytest.mark.guarantee("G17")
@@ -56,7 +56,7 @@ def test_the_nasty_tree_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("G16")
-@settings(max_examples=400 if PROOF else 25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32))
 def test_restore_then_undo_is_byte_identical(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     home = tmp_path_factory.mktemp("tree")

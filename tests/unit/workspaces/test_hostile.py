@@ -85,7 +85,7 @@ def test_fuzzed_manifests_stay_inside(tmp_path: Path, system: str, figure: Figur
     root.mkdir()
     outside.mkdir()
     chance = random.Random(5)
-    rounds = sample(150, proof=10_000)
+    rounds = sample(75, proof=10_000, teeth=150)
     pieces = [b"a", b"b", *NAMES, b"../outside/x"]
     with open_tree(root, tmp_path / "home") as workspace:
         content = objects.digest(b"evil")
@@ -218,7 +218,7 @@ def test_a_flipped_bit_in_stored_content_is_seen(tmp_path: Path, figure: Figure,
         taken = workspace.snapshot().id
     [file] = (tmp_path / "home").rglob("*.seg")
     whole, chance, seen = file.read_bytes(), random.Random(3), 0
-    rounds = sample(60, proof=5000)
+    rounds = sample(30, proof=5000, teeth=60)
     for _ in range(rounds):
         at = chance.randrange(len(segment.MAGIC), len(whole))
         broken = bytearray(whole)

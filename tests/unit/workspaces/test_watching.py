@@ -26,7 +26,7 @@ def test_random_edits_against_a_full_rehash(
     root.mkdir()
     gardener = Gardener(root, seed=42)
     gardener.grow(60)
-    rounds = sample(150, proof=10_000, teeth=60)
+    rounds = sample(75, proof=10_000, teeth=60)
     wrong = 0
     with open_tree(root, tmp_path / "home", watch=watching, audit_seconds=1e9) as workspace:
         for _ in range(rounds):
