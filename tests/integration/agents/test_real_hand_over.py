@@ -20,23 +20,26 @@ pytestmark = pytest.mark.agents
 
 
 class BothHarness(AgentHarness):
-    """Both agents in one home, with one model."""
+    """All agents in one home, with one model."""
 
     def __init__(self, kind: str, base: Path, script: Any) -> None:
         super().__init__(kind, base, script)
-        other = "codex" if kind == "claude" else "claude"
-        binary = real.claude_binary() if other == "claude" else real.codex_binary()
-        (base / "bin" / other).symlink_to(binary)
+        for other, program in PROGRAMS.items():
+            if other != kind:
+                (base / "bin" / other).symlink_to(program())
 
     def environment(self, home: Path | None = None, cwd: Path | None = None) -> dict[str, str]:
         home, cwd = home or self.home, cwd or self.work
         codex = real.Codex(home=home, cwd=cwd, url=self.model.url)
         codex.configure()
         claude = real.Claude(home=home, cwd=cwd, url=self.model.url, extra=self.variables)
+        pi = real.Pi(home=home, cwd=cwd, url=self.model.url)
+        pi.configure()
         kind, self.kind = self.kind, "claude"
         given = super().environment(home, cwd)
         self.kind = kind
-        return {**codex.environment(), **claude.environment(), **given, "CODEX_HOME": str(home / ".codex")}
+        more = {"CODEX_HOME": str(home / ".codex")}
+        return {**codex.environment(), **pi.environment(), **claude.environment(), **given, **more}
 
 
 @contextmanager
@@ -48,6 +51,7 @@ def both(kind: str, base: Path, script: Any) -> Iterator[BothHarness]:
         made.close()
 
 
+PROGRAMS = {"claude": real.claude_binary, "codex": real.codex_binary, "pi": real.pi_script}
 TOKEN = "sk-ant-oat01-fake-token-of-the-relight-tests-000000000000"
 CLAUDE = "claude -p --dangerously-skip-permissions --output-format stream-json --verbose"
 
@@ -80,6 +84,23 @@ def test_a_relay_through_both_agents_keeps_everything(kind: str, tmp_path: Path)
         fork = job.json("resume", f"job@{job.after_turn(1)}", "other way", "--agent", other, "--name", "aside")
         assert fork["rung"] == "native"
         job.remembers("other way", "do the work")
+
+
+def test_a_relay_through_every_agent_and_back_does_the_work_of_each_leg(tmp_path: Path) -> None:
+    way = ["pi", "codex", "pi", "claude"]
+    slots = [append("leg0"), {"text": "end 0"}]
+    for number in range(1, len(way) + 1):
+        slots += [append(f"leg{number}"), {"text": f"end {number}"}]
+    with both("claude", tmp_path, {"mode": "requests", "slots": slots}) as job:
+        job.run()
+        for number, agent in enumerate(way, 1):
+            job.do("resume", "job", f"prompt {number}", "--agent", agent)
+            assert (job.info().agent, job.info().status) == (agent, "completed")
+            job.remembers("do the work", *(f"end {before}" for before in range(number)), f"prompt {number}")
+        assert lines(job.work) == [f"leg{number}" for number in range(len(way) + 1)]
+        with relight.open(job.store, create=False) as rl:
+            rungs = [one.note["started"]["rung"] for one in rl.history.events("job") if one.note.get("started")]
+        assert rungs == ["fresh"] + ["native"] * len(way)
 
 
 def test_a_call_cut_off_by_a_kill_is_closed_for_the_other_agent(tmp_path: Path) -> None:
