@@ -38,8 +38,9 @@ class BothHarness(AgentHarness):
         kind, self.kind = self.kind, "claude"
         given = super().environment(home, cwd)
         self.kind = kind
-        more = {"CODEX_HOME": str(home / ".codex")}
-        return {**codex.environment(), **pi.environment(), **claude.environment(), **given, **more}
+        opencode = real.Opencode(home=home, cwd=cwd, url=self.model.url)
+        others = {**codex.environment(), **pi.environment(), **opencode.environment()}
+        return {**others, **claude.environment(), **given, "CODEX_HOME": str(home / ".codex")}
 
 
 @contextmanager
@@ -51,7 +52,12 @@ def both(kind: str, base: Path, script: Any) -> Iterator[BothHarness]:
         made.close()
 
 
-PROGRAMS = {"claude": real.claude_binary, "codex": real.codex_binary, "pi": real.pi_script}
+PROGRAMS = {
+    "claude": real.claude_binary,
+    "codex": real.codex_binary,
+    "opencode": real.opencode_binary,
+    "pi": real.pi_script,
+}
 TOKEN = "sk-ant-oat01-fake-token-of-the-relight-tests-000000000000"
 CLAUDE = "claude -p --dangerously-skip-permissions --output-format stream-json --verbose"
 
@@ -87,7 +93,7 @@ def test_a_relay_through_both_agents_keeps_everything(kind: str, tmp_path: Path)
 
 
 def test_a_relay_through_every_agent_and_back_does_the_work_of_each_leg(tmp_path: Path) -> None:
-    way = ["pi", "codex", "pi", "claude"]
+    way = ["opencode", "pi", "codex", "claude"]
     slots = [append("leg0"), {"text": "end 0"}]
     for number in range(1, len(way) + 1):
         slots += [append(f"leg{number}"), {"text": f"end {number}"}]

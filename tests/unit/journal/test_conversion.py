@@ -12,6 +12,7 @@ import pytest
 
 from relight.agents.claude_code.dialect import CLAUDE_DIALECT
 from relight.agents.codex.dialect import CODEX_DIALECT
+from relight.agents.opencode.dialect import OPENCODE_DIALECT
 from relight.agents.pi.dialect import PI_DIALECT
 from relight.journal.conversion.convert import Converted, Dialect, convert, in_neutral_terms
 from relight.journal.conversion.grammar import NO_BEGINNING, faults, normalised
@@ -21,7 +22,9 @@ from relight.journal.formats.registry import by_name
 from relight.values.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text
 from tests.support.transcripts import ClaudeLines, codex_meta, function_call, function_output, item, rollout_line, said
 
-DIALECTS: tuple[Dialect, ...] = (CLAUDE_DIALECT, CODEX_DIALECT, PI_DIALECT)
+DIALECTS: tuple[Dialect, ...] = (CLAUDE_DIALECT, CODEX_DIALECT, OPENCODE_DIALECT, PI_DIALECT)
+WITHOUT_DIRECTORY = (CLAUDE_DIALECT, PI_DIALECT)
+"""their shell has no argument for one"""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 AT = 1_790_000_000_000_000
 _STATUSES: list[ResultStatus] = ["ok", "error", "unknown"]
@@ -94,12 +97,17 @@ def codex_session() -> list[dict[str, Any]]:
     ]
 
 
-def pi_session() -> list[dict[str, Any]]:
-    """That of Claude Code, as pi has it."""
-    return convert(CLAUDE_DIALECT.spoken(claude_session()), PI_DIALECT, at_us=AT).lines
+def as_in(target: Dialect) -> list[dict[str, Any]]:
+    """The session of Claude Code, as another agent has it."""
+    return convert(CLAUDE_DIALECT.spoken(claude_session()), target, at_us=AT).lines
 
 
-SESSIONS = ((CLAUDE_DIALECT, claude_session()), (CODEX_DIALECT, codex_session()), (PI_DIALECT, pi_session()))
+SESSIONS: tuple[tuple[Dialect, list[dict[str, Any]]], ...] = (
+    (CLAUDE_DIALECT, claude_session()),
+    (CODEX_DIALECT, codex_session()),
+    (OPENCODE_DIALECT, as_in(OPENCODE_DIALECT)),
+    (PI_DIALECT, as_in(PI_DIALECT)),
+)
 
 
 def whole(messages: Sequence[Message]) -> list[Message]:
@@ -117,7 +125,7 @@ def test_every_agent_continues_the_whole_history_of_every_other_from_every_messa
         made = convert(spoken, target, at_us=AT)
         assert made.faults == []
         expected = whole(spoken)
-        if target is not CODEX_DIALECT:  # their shell has no argument for a directory
+        if target in WITHOUT_DIRECTORY:
             expected = [_in_directory(message) for message in expected]
         assert _bare(made.messages) == _bare(expected)
         lost = {loss.what for loss in made.losses}
@@ -128,7 +136,7 @@ def test_every_agent_continues_the_whole_history_of_every_other_from_every_messa
             "argument dir of shell",
             "first message of the user",
         }
-        assert ("argument dir of shell" in lost) == (target is not CODEX_DIALECT and _has_directory(spoken))
+        assert ("argument dir of shell" in lost) == (target in WITHOUT_DIRECTORY and _has_directory(spoken))
 
 
 @pytest.mark.parametrize(("source", "target"), [*product(SESSIONS, DIALECTS)])

@@ -10,7 +10,8 @@ from pathlib import Path
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.defaults import Defaults
-from relight.agents.opencode import command_line, database, rows
+from relight.agents.opencode import command_line, database, models, rows
+from relight.agents.opencode.dialect import OPENCODE_DIALECT
 from relight.errors import Conflict
 from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings
 
@@ -21,6 +22,7 @@ class Opencode(Defaults):
     name = "opencode"
     provider: str | None = None
     capabilities = Capabilities(transcript=True, native_resume=True)
+    dialect = OPENCODE_DIALECT
     install_hint = "npm install -g opencode-ai"
     secrets = (
         "ANTHROPIC_API_KEY",
@@ -85,6 +87,7 @@ class Opencode(Defaults):
             raise Conflict(f"opencode has a session {native_id} already; nothing was written")
         directory = os.path.realpath(surroundings.directory)
         head = {"directory": directory, "created": time.time_ns() // 1_000_000}
-        own = rows.moved(lines, lambda name: rows.own_name(name, native_id), directory)
+        known = models.with_model(lines, models.configured(surroundings))
+        own = rows.moved(known, lambda name: rows.own_name(name, native_id), directory)
         jsonl.create(path, [head, *own])
         return path
