@@ -294,9 +294,8 @@ class _Import:
         )
         if trusted:
             return moved
-        return msgspec.structs.replace(
-            moved, command=None, directory=None, runtime=None, policy=RunPolicy(), secrets=[], env={}
-        )
+        nothing: dict[str, Any] = {"command": None, "commands": {}, "directory": None, "runtime": None, "away": None}
+        return msgspec.structs.replace(moved, **nothing, policy=RunPolicy(), secrets=[], env={})
 
     def _report(self, identity: Identity, *, already_here: bool) -> Imported:
         signature = self._found.signature

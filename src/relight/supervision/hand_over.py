@@ -29,6 +29,7 @@ from relight.journal.redaction.command_line import recordable
 from relight.ports.agent import AgentAdapter, NativeCall, Surroundings
 from relight.sessions import limits as limiting
 from relight.sessions.context import Context
+from relight.sessions.opening import refuse_untrusted
 from relight.supervision import launch
 from relight.supervision.native_repair import Ready, results_of
 from relight.supervision.observe import SIDECHAIN, Observer
@@ -60,6 +61,7 @@ def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
     agent = options.agent or due_home(context, identity)
     if agent is None:
         return found
+    refuse_untrusted(found)
     directory = identity.directory
     if directory is None:
         hints = ["start the agent yourself, with its messages: rl.history.messages(ref, format=...)"]

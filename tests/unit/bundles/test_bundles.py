@@ -17,6 +17,7 @@ from zstandard import ZstdCompressor
 
 import relight
 from relight.errors import BundleRefused, Conflict, NotFound, Refused, RelightError, UsageError
+from relight.history.loading import resolve
 from relight.journal.bundle import _HEAD, MAGIC, OBJECT, SIGNATURE, STEP, Frame, LabelRow, Manifest, StepRow, Writer
 from relight.journal.codec import encode_changes
 from relight.stores.memory import MemoryStore
@@ -497,6 +498,7 @@ def _launched(machine: Machine) -> None:
 
 def test_an_untrusted_session_starts_nothing(here: Machine, there: Machine, tmp_path: Path) -> None:
     _launched(here)
+    here.rl.store.update(msgspec.structs.replace(resolve(here.rl.store, "job").identity, commands={"codex": ["x"]}))
     with pytest.raises(UsageError, match="a directory for them is required"):
         there.rl.history.import_(bundle(here, tmp_path / "b", "job", key=KEY))
     made = there.rl.history.import_(tmp_path / "b", workspace=str(there.work))
@@ -508,6 +510,7 @@ def test_an_untrusted_session_starts_nothing(here: Machine, there: Machine, tmp_
     assert info.metadata["imported"]["command"] == COMMAND
     with pytest.raises(Refused):
         there.rl.runs.supervise("job", ResumeOptions(prompt="again", restore=True))
+    assert resolve(there.rl.store, "job").identity.commands == {}
     assert not there.work.exists()
     trusted = there.rl.history.import_(tmp_path / "b", workspace=str(there.work), key=KEY)
     assert (trusted.already_here, trusted.trusted) == (True, True)

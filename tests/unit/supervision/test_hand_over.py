@@ -12,15 +12,22 @@ import msgspec
 import pytest
 
 import relight
+from relight.agents.claude_code.adapter import ClaudeCode
 from relight.errors import UsageError
 from relight.history.documents import session_document
+from relight.history.loading import resolve
 from relight.library.facade import Relight
+from relight.ports.agent import Surroundings
+from relight.sessions.opening import begin_attempt, recorder_for
+from relight.supervision import hand_over
+from relight.supervision.observe import Observer
 from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import RunPolicy
 from tests.support.program_harness import ProgramHarness
-from tests.support.transcripts import claude_conversation
+from tests.support.transcripts import ClaudeLines, claude_conversation
 
 CALL = {"id": "call 1", "type": "function", "function": {"name": "charge card", "arguments": '{"amount": 3}'}}
+AT_US = 1_790_000_000_000_000
 DIALOGUE: list[dict[str, Any]] = [
     {"role": "system", "content": "you are a shop"},
     {"role": "user", "content": "sell it é"},
@@ -55,7 +62,7 @@ def test_a_programs_conversation_goes_on_in_a_coding_agent_and_comes_back_as_pla
         plan = harness.json("can-resume", "job", "--agent", "claude")
         assert plan["hand_over"]["source"] == "openai_chat"
         assert "dropped: text of the agent's own instructions" in plan["hand_over"]["losses"]
-        assert plan["agent"] == {"agent": "claude", "rung": "native", "written": True, "living": None}
+        assert (plan["agent"]["agent"], plan["agent"]["rung"], plan["agent"]["written"]) == ("claude", "native", True)
         done = harness.relight("resume", "job", "finish it", "--agent", "claude", "--yes")
         assert done.returncode == 0, done.stderr
         assert "not carried over" in done.stderr
@@ -121,3 +128,33 @@ def test_a_session_that_needs_approvals_is_not_handed_to_an_agent_that_cannot_wa
         rl.runs.create(["claude", "-p", "do it"], options)
         with pytest.raises(UsageError, match="cannot be made to wait"):
             rl.runs.plan("job", options=ResumeOptions(agent="codex"))
+
+
+@pytest.mark.parametrize("how", ["forgotten", "compacted", "continued"])
+def test_an_agent_that_continues_without_the_history_is_noticed_and_the_journal_keeps_it(
+    rl: Relight, tmp_path: Path, how: str
+) -> None:
+    context, adapter = rl._context, ClaudeCode()
+    recorder = recorder_for(context, resolve(context.store, begun(rl)))
+    begin_attempt(context, recorder, seconds=30)
+    observer = Observer(recorder, adapter, None, context.price)
+    source = hand_over.source_of(context, resolve(context.store, "job"), recorder.fold, adapter)
+    assert source is not None
+    where = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path)})
+    ready = hand_over.take_over(observer, source, where, changed=lambda: None, task=None, now_us=AT_US)
+    assert ready is not None
+    before, last = list(recorder.fold.messages), recorder.fold.messages[-1]["uuid"]
+    made = ClaudeLines()
+    if how == "compacted":
+        made.add("system", subtype="compact_boundary", parent=None)
+        made.user("in short", isCompactSummary=True)
+    made.user("next prompt", parent={"forgotten": None, "compacted": made.last, "continued": last}[how])
+    made.says("msg_new", "a reply")
+    offset = ready.path.stat().st_size
+    adapter.append(ready.path, made.lines, offset=offset)
+    observer.sync()
+    assert observer.has_lost_history == (how == "forgotten")
+    kept = recorder.fold.messages
+    assert (kept == before) if how == "forgotten" else ("a reply" in str(kept[-1]))
+    assert (kept[: len(before)] == before) == (how != "compacted")
+    context.store.release(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)

@@ -18,8 +18,7 @@ _NAMES: Final = ("opencode.json", "opencode.jsonc", "config.json")
 def configured(surroundings: Surroundings) -> dict[str, str] | None:
     """The provider and model of its configuration: that of the environment, the directory, the home; None if none
     names one, or if it is not plain JSON."""
-    environment = surroundings.environment
-    for text in (environment.get("OPENCODE_CONFIG_CONTENT"), *_files(surroundings)):
+    for text in (surroundings.environment.get("OPENCODE_CONFIG_CONTENT"), *_files(surroundings)):
         try:
             found: Any = json.loads(text) if text else None
         except ValueError:
