@@ -167,6 +167,13 @@ class AsyncSessions:
             self._effects,
         )
 
+    async def update(
+        self, ref: str, *, name: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> SessionInfo:
+        """Rename a session, or change its labels: those given replace or join the others, None removes one. No step is
+        written. Conflict if another session has the name."""
+        return await alone(partial(self._sync.update, ref, name=name, labels=labels), self._effects)
+
     async def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""
         return await stored(partial(self._sync.archive, ref))

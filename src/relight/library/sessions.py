@@ -15,7 +15,8 @@ from relight.history import listing
 from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
 from relight.ports.store import Query, Record
-from relight.sessions import opening
+from relight.sessions import names, opening
+from relight.sessions.entry import reopening
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
 from relight.values.status import LIVE, STATUSES, Status
@@ -178,6 +179,25 @@ class Sessions(Noun):
             lease_seconds=opening.checked_seconds(given),
             begins=begins,
         )
+
+    def update(
+        self, ref: str, *, name: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> SessionInfo:
+        """Rename a session, or change its labels: those given replace or join the others, None removes one. No step is
+        written. Conflict if another session has the name."""
+        found = self._found(ref)
+        kept = {key: value for key, value in (labels or {}).items() if value is not None}
+        fields = opening.checked_fields(labels=kept, metadata=None)
+        changed: dict[str, Any] = {}
+        if labels:
+            before = {key: value for key, value in found.identity.labels.items() if key not in labels}
+            changed["labels"] = before | fields.get("labels", {})
+        if name is not None and name != found.identity.name:
+            names.check_free(self._context, name)
+            names.release_archived(self._context, name)
+            changed["name"] = name
+        reopening.record_options(self._context, found.identity.id, changed)
+        return self._info(found.identity.id)
 
     def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""

@@ -185,7 +185,9 @@ def set_policy(context: Context, recorder: Recorder, policy: RunPolicy) -> None:
     """Change the limits of the session from now on; writes nothing if they are equal."""
     if policy != recorder.identity.policy:
         recorder.identity = msgspec.structs.replace(recorder.identity, policy=policy)
-        context.store.update(recorder.identity)
+        stored = context.store.find(recorder.identity.id)  # its name or labels may have been changed meanwhile
+        before = stored.identity if stored is not None else recorder.identity
+        context.store.update(msgspec.structs.replace(before, policy=policy))
 
 
 def recorder_for(context: Context, found: Found) -> Recorder:

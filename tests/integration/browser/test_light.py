@@ -63,3 +63,23 @@ def test_opening_the_list_reads_it_once(site: Site) -> None:
     late.close()
     assert asked.count("/") == 1 and not any("part=list" in one for one in asked), asked
     assert len(asked) == len(set(asked)) or all("part=rows" in one for one in asked if asked.count(one) > 1), asked
+
+
+def test_a_page_that_follows_a_long_run_stays_bounded(site: Site, figure: Figure, sample: Callable[..., int]) -> None:
+    steps = sample(1400, proof=10_000)
+    s: Any = working(site, "long", 3)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    for n in range(steps):
+        s.append({"role": "assistant", "content": f"update {n}"})
+        if n % 100 == 99:
+            expect(page.locator("#rows > .row").last).to_contain_text(f"update {n}", timeout=60_000)
+    count, nodes = page.locator("#rows > .row").count(), int(page.evaluate("document.querySelectorAll('*').length"))
+    assert count <= 1200, count
+    seqs = page.locator("#rows > .row:not(.rule)").evaluate_all("all => all.map(row => Number(row.dataset.seq))")
+    assert seqs == list(range(seqs[0], seqs[-1] + 1)), "none is missing among those that are left"
+    page.get_by_role("link", name="earlier").click()
+    expect(page.locator(f"#rows [data-seq='{seqs[0] - 1}']")).to_have_count(1)
+    figure("G27", f"{steps:,} live updates: {count} rows, {nodes:,} elements")
+    s.complete()
+    s.close()

@@ -85,6 +85,25 @@ def test_a_change_with_the_etag_of_what_was_read_is_refused_once_that_has_moved(
     assert plan.status == 409, "the hash of a plan is told as before"
 
 
+def test_a_session_is_renamed_and_labelled_without_a_step(harness: ServerHarness, client: TestClient) -> None:
+    before = client.get(LOGIN)
+    asked = {"name": "Anmeldung", "labels": {"team": None, "sprint": "4"}}
+    changed = client.patch(LOGIN, json=asked, headers={"If-Match": before.headers["etag"]})
+    assert changed.status_code == 200, changed.text
+    assert (changed.json()["name"], changed.json()["labels"]) == ("Anmeldung", {"sprint": "4"})
+    assert changed.json()["seq"] == before.json()["seq"]
+    path = "/api/sessions/Anmeldung"
+    assert [one["name"] for one in client.get("/api/sessions?label=sprint=4").json()["items"]] == ["Anmeldung"]
+    assert client.get("/api/sessions?label=team=web").json()["items"] == []
+    assert client.patch(path, json={}).json()["name"] == "Anmeldung"
+    for wrong, status in (({"name": "changelog"}, 409), ({"name": "a/b"}, 400), ({"status": "failed"}, 400)):
+        assert Answer(client.patch(path, json=wrong)).status == status, wrong
+    harness.rl.runs.send("Anmeldung", "yes")
+    assert Answer(client.patch(path, json={}, headers={"If-Match": before.headers["etag"]})).status == 412
+    with harness.client("read") as reader:
+        assert Answer(reader.patch(path, json={"name": "x"})).status == 403
+
+
 def test_what_was_created_is_found_at_its_location(client: TestClient) -> None:
     for key in ("k1", "k1"):  # the second is a replay
         made = client.post(f"{LOGIN}/fork", json={}, headers={"Idempotency-Key": key})

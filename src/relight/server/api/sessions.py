@@ -26,6 +26,7 @@ from relight.server.http.routes import (
     from_cursor,
     get,
     page_document,
+    patch,
     post,
     to_cursor,
 )
@@ -230,6 +231,24 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
         )
 
     return served.actions.answer(request, "start", None, do, asked=body.model_dump())
+
+
+class SessionChanges(Body):
+    """What to change; what is left out stays."""
+
+    name: Annotated[str, Field(max_length=100, examples=["nightly-2"])] | None = None
+    labels: dict[Short, Short | None] = Field(default={}, description="label to its new value; null removes it")
+
+
+@patch(router, "/api/sessions/{ref}", model=SessionDocument)
+def update_session(request: Request, served: Served, ref: Ref, body: SessionChanges) -> Response:
+    """Rename a session, or change its labels. Its steps stay as they are."""
+
+    def do(rl: Relight) -> ActionResult:
+        info = rl.sessions.update(ref, name=body.name, labels=body.labels)
+        return ActionResult(document=session_document(info), session=info.id)
+
+    return served.actions.answer(request, "update", ref, do, asked=body.model_dump())
 
 
 def check_prompt(served: Service, prompt: str | None) -> None:

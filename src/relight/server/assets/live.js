@@ -5,7 +5,7 @@
 (() => {
   const { $, $$, body, remembered, fragment, morph, tick, say, see, markUnseen, peek, load, copy } = relight;
   const page = body.dataset.page, dot = $("#live");
-  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, AGAIN = 2000, LOOK = 2000, SLOW = 3000, NEAR = 48, SETTLE = 40;
+  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, AGAIN = 2000, LOOK = 2000, SLOW = 3000, NEAR = 48, KEPT = 1000, SETTLE = 40;
 
   function state(name, text = name) {
     dot.dataset.state = name;
@@ -204,12 +204,31 @@
     tick(news);
     const added = merge(rows, news);
     rows.dataset.upto = news.dataset.upto;
+    if (stay) trim();
     const range = $("#range");
     if (range) range.textContent = `@${Number(rows.dataset.after) + 1} to @${news.dataset.upto} of ${Number(news.dataset.upto).toLocaleString("en")}`;
     if (!added) return;
     if (stay) { toEnd(); unread = 0; }
     else unread += Number(news.dataset.upto) - at;
     pill();
+  }
+
+  // While the end is followed the page holds a bounded number of rows; those before come back with "earlier".
+  function trim() {
+    const over = rows.children.length - KEPT;
+    if (over < KEPT / 5) return; // in pieces: a removal costs a layout
+    const cut = Number(rows.children[over].dataset.seq);
+    for (const row of [...rows.children]) if (Number(row.dataset.seq) <= cut) row.remove();
+    rows.dataset.after = cut;
+    if ($("[data-more='earlier']")) return;
+    const line = document.createElement("p"), link = document.createElement("a");
+    line.className = "tail";
+    link.className = "button";
+    link.dataset.more = "earlier";
+    link.href = `?upto=${cut}`;
+    link.textContent = "‹ earlier steps";
+    line.append(link);
+    rows.before(line);
   }
 
   // Makes the rows after `data-after` what the server says they are: each once, in its order. Those before it stay.

@@ -76,6 +76,12 @@ def post(
     return router.post(path, status_code=status, **_settings(scope, answers, tag, changes=True))
 
 
+def patch(router: APIRouter, path: str, *, model: Any, scope: Scope = "operate") -> Callable[[_F], _F]:
+    """Declare a PATCH route. It takes `If-Match` and `Idempotency-Key`."""
+    answers = _answers(200, model, (404, 408, 409, 412, 413, 415, 422, *_ALWAYS), "application/json", None)
+    return router.patch(path, **_settings(scope, answers, "sessions", changes=True))
+
+
 def delete(
     router: APIRouter, path: str, *, model: Any, scope: Scope = "admin", tag: str = "sessions"
 ) -> Callable[[_F], _F]:
