@@ -98,7 +98,7 @@ def test_a_link_to_a_step_of_a_tool_leads_to_it_and_a_hit_is_marked(site: Site) 
     for n in range(60):
         s.append({"role": "assistant", "content": f"after {n}"})
     at = next(event.seq for event in site.rl.history.events(s.id) if event.outcomes)
-    for address in (f"?at=@{at}", f"?at=@{at - 1}", "?find=48 passed"):
+    for address in (f"?at=@{at}", f"?at=@{at - 1}", "?q=48 passed"):
         page = site.page(f"/sessions/{s.id}{address}")
         live(page)
         page.evaluate("relight.read()")
