@@ -22,7 +22,8 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth integration/frameworks integration/browser)
+	@PYTEST_DEBUG_TEMPROOT=$$(tools/scratch-directory) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -o tmp_path_retention_count=1 \
+		$(patsubst %,--ignore tests/%,teeth integration/frameworks integration/browser)
 
 test-elsewhere: $(READY) ## the demo and the suite on a simulated machine without Linux's special calls
 	@tools/system-packages
