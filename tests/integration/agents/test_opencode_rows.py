@@ -131,6 +131,24 @@ def _is_result(line: dict[str, Any]) -> bool:
     return line["opencode"] == "result"
 
 
+def test_a_call_behind_a_text_without_an_end_is_told_as_unknown(there: Surroundings) -> None:
+    path = ADAPTER.locate(SESSION, there)
+    assert path is not None
+    place = Path(there.environment["HOME"], ".local/share/opencode/opencode.db")
+    text = {"type": "text", "text": "half", "time": {"start": 1002}}
+    with sqlite3.connect(place) as db:
+        row = (_name("prt", 2), _name("msg", 2), SESSION, json.dumps(text))
+        db.execute("INSERT INTO part VALUES (?, ?, ?, 1002, 0, ?)", row)
+    db.close()
+    lines = [entry.line for entry in ADAPTER.read(path).entries]
+    assert ADAPTER.pending(lines) == [], "not known yet: the text may still grow"
+    ADAPTER.append(path, (), offset=0)
+    now = [entry.line for entry in ADAPTER.read(path).entries]
+    told = [line["part"]["data"]["state"]["error"] for line in now if _is_result(line)]
+    assert "outcome unknown" in told[0] and told[1] == rows.NOT_BEGUN
+    assert ADAPTER.pending(now) == []
+
+
 def test_a_session_of_another_directory_is_not_gone_on_with(there: Surroundings, tmp_path: Path) -> None:
     elsewhere = Surroundings(directory=str(tmp_path), environment=there.environment)
     assert ADAPTER.locate(SESSION, elsewhere) is None

@@ -20,7 +20,7 @@ import msgspec
 from relight.agents.native import jsonl
 from relight.agents.native.names import home_of, inside, own_directory, place_in, recent
 from relight.agents.opencode import rows
-from relight.agents.opencode.format import OPENCODE, state_of
+from relight.agents.opencode.format import OPENCODE
 from relight.agents.opencode.rows import Row, Said
 from relight.errors import Conflict, UsageError
 from relight.ports.agent import Begun, Line, Surroundings, Transcript
@@ -197,26 +197,22 @@ def _looked(path: Path) -> tuple[int, int, int]:
 
 
 def append(path: Path, lines: Sequence[Line], *, offset: int) -> None:
-    """Add lines to a session where it is. In the database a call that had not begun is ended too: as one that did not
-    run, for opencode would tell the model that it was interrupted."""
+    """Add lines to a session where it is. In the database every other row that its process left unfinished is ended
+    too, for opencode would tell the model of a call only that it was interrupted."""
     said = said_in(path)
     if said is None:
         jsonl.append(path, lines, offset=offset)
         return
     known = {one.id[:16]: one.id for each in said for one in (each.message, *each.parts)}
     placed = rows.moved(lines, lambda name: known.get(name[:16]) or rows.own_name(name, path.stem))
-    waiting = [
-        (part, {**part.data, "state": rows.not_begun(part)})
-        for each in said
-        for part in each.parts
-        if part.data.get("type") == "tool" and state_of(part.data).get("status") == "pending"
-    ]
+    told = {key for line in rows.lines_of(said) for key in (rows.key_of(line),)}
+    ended = [(part, data) for each in said for part in each.parts if (data := rows.closed(part, told)) is not None]
     try:
         with _opened(_database(path)) as db, db:
             db.execute("BEGIN IMMEDIATE")
             for each in rows.rows_of(placed):
                 _put(db, path.stem, each)
-            for part, data in waiting:
+            for part, data in ended:
                 db.execute("UPDATE part SET data = ? WHERE id = ?", (msgspec.json.encode(data).decode(), part.id))
     except sqlite3.Error as error:
         hints = ["end other processes of opencode that use this database, then resume again"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import msgspec
 
 from relight.agents.opencode.format import OPENCODE, part_of, role_of, state_of
 from relight.ports.agent import Entry, Line, NativeCall, NativeResult
+from relight.values.call import OUTCOME_UNKNOWN
 from relight.values.usage import Usage
 
 _CHANGING: Final = ("tokens", "cost", "finish", "summary", "error", "structured")
@@ -217,10 +218,17 @@ def _placed(line: Line, lines: Sequence[Line], name: str, at_us: int) -> Line:
     return {**line, "message": {"id": ids["msg"], "data": data}, "part": part}
 
 
-def not_begun(part: Row) -> dict[str, Any]:
-    """The end of a call whose tool had not begun when the process died."""
-    times = {"start": part.created_ms, "end": part.created_ms}
-    return {"status": "error", "error": NOT_BEGUN, "input": state_of(part.data).get("input", {}), "time": times}
+def closed(part: Row, told: Container[str]) -> dict[str, Any] | None:
+    """A part that a dead process left unfinished, as ended; None if it is finished, or a call that was told as a line
+    and is answered as one. A text that has no end yet hides the call after it, which may have begun."""
+    data, times = part.data, {"start": part.created_ms, "end": part.created_ms}
+    if data.get("type") in ("text", "reasoning") and isinstance(data.get("time"), dict):
+        return None if _time(data, "end") is not None else {**data, "time": {**data["time"], "end": part.created_ms}}
+    status = state_of(data).get("status") if data.get("type") == "tool" else None
+    if status not in ("pending", "running") or f"call:{data.get('callID')}" in told:
+        return None
+    why = NOT_BEGUN if status == "pending" else f"{OUTCOME_UNKNOWN}. The process died while this call was running."
+    return {**data, "state": {"status": "error", "error": why, "input": state_of(data).get("input", {}), "time": times}}
 
 
 def new_id() -> str:
