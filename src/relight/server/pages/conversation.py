@@ -60,11 +60,18 @@ class Part(msgspec.Struct, kw_only=True):
     """an image whose bytes are in the journal, and not too large to be shown"""
     shown: Shown | None = None
     """of a call or a result: its form"""
+    begun: int = 0
+    """of a call: the step of its intent, if that is another one"""
     results: list[Part] = []
     images: list[Part] = []
     """the images of a result"""
     reported: bool = False
     """a result that a hook or a tool reported, rather than a message"""
+
+    @property
+    def steps(self) -> set[int]:
+        """The steps that it shows: of a call its request, its intent and its results."""
+        return {self.seq, self.begun, *(one.seq for one in self.results)}
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -153,7 +160,7 @@ class _Cards:
         if isinstance(block, Call):
             self._names.learn(block.id, block.name, block.arguments)
             if (early := self._early.pop(block.id, None)) is not None:
-                part.results, early.parts = early.parts[0].results, []
+                part.results, part.begun, early.parts = early.parts[0].results, early.seq, []
             self._calls[block.id] = part
         return self._within(part)
 
@@ -165,11 +172,13 @@ class _Cards:
 
     def _intents(self, event: Event) -> None:
         for number, intent in enumerate(event.intents):
+            known = self._calls.get(intent["id"])
             if intent.get("asked_seq") or intent["id"] in self._early:
+                if known is not None:
+                    known.begun = event.seq
                 continue  # its message is in the journal already, or was
             name, arguments = str(intent["name"]), intent.get("arguments")
             call = Call(id=intent["id"], name=name, arguments=arguments or {}, op="other")
-            known = self._calls.get(intent["id"])
             if known is None or known.results:
                 card = self._card(event, "assistant")
                 card.parts = [self._part(event, _FIRST_INTENT + number, call)]

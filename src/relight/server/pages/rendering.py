@@ -23,7 +23,7 @@ from relight.server.pages.files import diff_lines
 from relight.server.pages.inert import finalize
 from relight.server.reading.code import coloured, language_of
 from relight.server.reading.markup import markdown
-from relight.server.reading.terminal import terminal
+from relight.server.reading.terminal import plain, terminal
 from relight.text import format as words
 
 HERE: Final = Path(__file__).resolve().parent.parent
@@ -31,7 +31,7 @@ ASSETS: Final = HERE / "assets"
 VENDOR_JS: Final = ("vendor/htmx.js", "vendor/uplot.js", "vendor/diff2html.js")
 VENDOR_CSS: Final = ("vendor/uplot.css", "vendor/diff2html.css")
 SHEETS: Final = ("relight.css", "acts.css")
-SCRIPTS: Final = ("relight.js", "dialogs.js", "acts.js", "live.js")
+SCRIPTS: Final = ("relight.js", "dialogs.js", "acts.js", "panes.js", "live.js")
 CACHE_FOREVER: Final = "private, max-age=31536000, immutable"
 _MARK_WORDS: Final = {"✓": "ok", "✗": "failed", "!": "in doubt", "…": "open", "?": "waits"}
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -108,6 +108,7 @@ def environment() -> jinja2.Environment:
         "diff_lines": diff_lines,
         "markdown": markdown,
         "terminal": terminal,
+        "plain": plain,
         "coloured": coloured,
         "language": language_of,
     }

@@ -35,6 +35,7 @@ from relight.server.pages.history import (
 from relight.server.pages.rendering import answer, render
 from relight.server.pages.session import TABS, actions_of, call_rows, count_forks, forks_of, header_of
 from relight.server.pages.site import Site, address
+from relight.server.pages.step import step_values
 from relight.text import format as words
 from relight.values.info import SessionInfo
 from relight.values.ref import parse_ref
@@ -249,6 +250,7 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
     density, show = _asked(request)
     upto, after = position(asked.get("upto")), position(asked.get("after"))
     at = position(asked.get("at"))
+    chosen = at is not None
     find = _find(site, info, asked.get("q", ""), at) if asked.get("q", "").strip() else None
     if find is not None and find["at"] is not None:
         at = find["at"]
@@ -256,6 +258,8 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
         at = opens_at(site.rl, info)
     window = window_of(info.seq, at=at, upto=upto, after=after, whole=bool(asked.get("all")))
     shown = window_rows(site.rl, info, window, density=density, kind=show)
+    nothing = {"step": None, "session": info.id, "step_trouble": "", "step_ref": "", "step_files": None}
+    step = step_values(site, info, at) if at is not None else nothing
     return {
         "history": shown,
         "density": density,
@@ -264,6 +268,9 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
         "find": find,
         "at_end": window.later is None and at is None,
         "phone_rows": _PHONE_ROWS,
+        "chosen": chosen,
+        "back": address(f"/sessions/{info.id}", asked, "density", "show")(after=window.after if window.later else ""),
+        **step,
     }
 
 

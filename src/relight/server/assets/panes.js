@@ -1,0 +1,104 @@
+// The chosen step beside a session's history. A row is chosen by a click, by the arrow keys, or by `?at=@N`; the server
+// renders the step, here it is only fetched and put in place. Without scripts the same links load the whole page.
+"use strict";
+
+(() => {
+  const { $, $$, body, fragment, tick } = relight;
+  const panes = $("#panes"), pane = $("#step"), rows = $("#rows");
+  if (!panes || !pane || !rows) return;
+  const SOON = 120;
+  const narrow = matchMedia("(max-width: 999px)");
+  const each = () => $$(".row[data-seq], .calls > li[data-seq]", rows).filter((row) => row.offsetParent !== null);
+  const at = () => Number(new URL(location.href).searchParams.get("at")?.replace("@", "") ?? 0);
+  const href = (seq) => {
+    const url = new URL(location.href);
+    seq ? url.searchParams.set("at", `@${seq}`) : url.searchParams.delete("at");
+    return url.pathname + url.search.replace("%40", "@");
+  };
+
+  let asked = 0;
+  async function show(seq) {
+    const mine = ++asked;
+    pane.classList.add("loading-step");
+    try {
+      const got = await fragment(`/sessions/${body.dataset.id}/step?seq=${seq}`);
+      if (mine !== asked) return; // another step was chosen meanwhile
+      const back = $(".back", pane);
+      pane.replaceChildren(back, got);
+      pane.dataset.seq = seq;
+      pane.scrollTop = 0;
+      tick(pane);
+      for (const fold of $$("details[data-soon]", pane)) fold.open = true;
+    } catch { if (mine === asked) relight.toast("loading the step failed", { bad: true }); }
+    finally { if (mine === asked) pane.classList.remove("loading-step"); }
+  }
+
+  function mark(seq) {
+    for (const row of $$(".here", rows)) row.classList.remove("here");
+    const row = each().filter((one) => Number(one.dataset.seq) === seq).at(-1);
+    row?.classList.add("here");
+    return row;
+  }
+
+  function choose(seq, { push = false } = {}) {
+    mark(seq);
+    panes.dataset.chosen = "1";
+    if (at() !== seq) history[push ? "pushState" : "replaceState"]({}, "", href(seq));
+    if (narrow.matches) scrollTo({ top: 0 });
+    return Number(pane.dataset.seq) === seq ? null : show(seq);
+  }
+
+  // -- clicks: on a row, on the links of a row, and on those from step to step --------------------------------------
+
+  document.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    const link = event.target.closest("[data-step], .row .sq a, .row .sqa, [data-back]");
+    const row = event.target.closest("#rows [data-seq]");
+    if (link?.matches("[data-back]")) { event.preventDefault(); leave(); }
+    else if (link?.dataset.step) { event.preventDefault(); choose(Number(link.dataset.step)); }
+    else if (row && (link || !event.target.closest("a, button, summary, input")) && !getSelection().toString()) {
+      event.preventDefault();
+      row.focus({ preventScroll: true });
+      choose(Number(row.dataset.seq), { push: narrow.matches });
+    }
+  });
+
+  function leave() {
+    delete panes.dataset.chosen;
+    const seq = at();
+    history.replaceState({}, "", href(0));
+    const row = mark(seq);
+    row?.scrollIntoView({ block: "center" });
+    row?.focus({ preventScroll: true });
+  }
+  addEventListener("popstate", () => {
+    const seq = at();
+    if (seq) choose(seq); else { delete panes.dataset.chosen; mark(0); }
+  });
+
+  // -- keys: up and down choose, Enter goes into the step, Escape back to its row --------------------------------------
+
+  let soon = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || $("dialog[open]")) return;
+    if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    const inside = pane.contains(event.target);
+    if (event.key === "Escape" && inside) { event.preventDefault(); narrow.matches ? leave() : mark(at())?.focus(); return; }
+    if (inside) return;
+    const all = each(), current = all.find((one) => one === document.activeElement) ?? all.find((one) => one.matches(".here")) ?? all.find((one) => one.matches(".on"));
+    if (event.key === "Enter" && current && !document.activeElement?.matches("a, button, summary")) {
+      event.preventDefault();
+      Promise.resolve(choose(Number(current.dataset.seq), { push: narrow.matches })).then(() => pane.focus());
+    } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && (rows.contains(document.activeElement) || $(".here", rows))) {
+      event.preventDefault();
+      const index = all.indexOf(current), next = all[Math.min(all.length - 1, Math.max(0, index + (event.key === "ArrowDown" ? 1 : -1)))];
+      if (!next) return;
+      next.tabIndex = -1;
+      next.focus({ preventScroll: true });
+      next.scrollIntoView({ block: "nearest" });
+      mark(Number(next.dataset.seq));
+      clearTimeout(soon); // a held key reads the step at which it stops, not each on the way
+      if (!narrow.matches) soon = setTimeout(() => choose(Number(next.dataset.seq)), SOON);
+    }
+  });
+})();
