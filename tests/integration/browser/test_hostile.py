@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Page
@@ -70,6 +70,24 @@ def in_the_list(store: Path, texts: list[str]) -> None:
         rl.store.import_sessions(records, [], [])
 
 
+def called(n: int, text: str) -> tuple[str, dict[str, Any]]:
+    """A tool and its input: one of the tools that have a view of their own, or one of the text's name."""
+    return (
+        ("Bash", {"command": text, "description": text}),
+        ("Edit", {"file_path": text, "old_string": text, "new_string": f"{text}\n{text}"}),
+        ("Write", {"file_path": "a.html", "content": text}),
+        ("Read", {"file_path": text}),
+        ("apply_patch", {"input": f"*** Begin Patch\n-{text}\n+{text}"}),
+        (text[:60] or "x", {text[:50]: text}),
+    )[n % 6]
+
+
+def told(n: int, text: str) -> str:
+    """The text in a place of markdown: as it is, in a fence, as a link, an image, a table, a heading."""
+    forms = ("{}", "```html\n{}\n```", "[{}]({})", "![{}]({})", "| {} |\n|-|\n| {} |", "# {}\n\n> {}\n\n<{}>")
+    return forms[n // 6 % 6].replace("{}", text)
+
+
 def in_the_journal(rl: Any, texts: list[str], work: Path) -> str:
     """One session that says every text, calls tools by it and hears it, with files of that name and content."""
     work.mkdir()
@@ -77,10 +95,11 @@ def in_the_journal(rl: Any, texts: list[str], work: Path) -> str:
     s.append({"role": "user", "content": texts[0]})
     s.snapshot()
     for n, text in enumerate(texts):
+        name, given = called(n, text)
         blocks = [
             {"type": "thinking", "thinking": text, "signature": "c2ln"},
-            {"type": "text", "text": text},
-            {"type": "tool_use", "id": f"c{n}-{text[:20]}", "name": text[:60] or "x", "input": {text[:50]: text}},
+            {"type": "text", "text": told(n, text)},
+            {"type": "tool_use", "id": f"c{n}-{text[:20]}", "name": name, "input": given},
         ]
         image = {"type": "image", "source": {"type": "url", "url": text}}
         result = {"type": "tool_result", "tool_use_id": f"c{n}-{text[:20]}", "content": text, "is_error": n % 2 == 0}
@@ -119,6 +138,8 @@ def test_five_hundred_payloads_in_every_field_are_only_text(
     context = site.context()
     context.add_init_script(WATCH)
     page = site.page("/", context=context)
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
     looked = 0
 
     def look(path: str) -> None:
@@ -142,6 +163,8 @@ def test_five_hundred_payloads_in_every_field_are_only_text(
             look(f"/sessions/{session}?after={after}&density={density}")
         look(f"/sessions/{session}?tab=conversation&after={after}")
         look(f"/sessions/{session}?tab=calls&first={after}")
+    for seq in range(4, 500, 500 // sample(12, proof=490)):
+        look(f"/sessions/{session}?at=@{seq}")
     for path in ("?tab=files", "?tab=raw", "?plots=1", f"?q={'%3Cscript%3E'}"):
         look(f"/sessions/{session}{path}")
     look(f"/checkpoints/{session}@2?compare=head")
@@ -161,4 +184,5 @@ def test_five_hundred_payloads_in_every_field_are_only_text(
             page.evaluate("document.querySelector('#dialog').close()")
     for text in texts[::50]:
         look(f"/?{urlencode({'q': text, 'directory': text, 'label': f'k={text}'}, errors='replace')}")
+    assert asked == {urlsplit(site.address("/")).netloc}, "something was requested from elsewhere"
     figure("G23", f"500 payloads in every field, {looked} pages in a real browser: 0 scripts run, 0 elements arisen")

@@ -205,6 +205,7 @@
     const added = merge(rows, news);
     rows.dataset.upto = news.dataset.upto;
     if (stay) trim();
+    relight.grow?.(news);
     const range = $("#range");
     if (range) range.textContent = `@${Number(rows.dataset.after) + 1} to @${news.dataset.upto} of ${Number(news.dataset.upto).toLocaleString("en")}`;
     if (!added) return;
@@ -237,10 +238,12 @@
     let place = null, added = 0;
     for (const row of [...list.children]) {
       if (Number(row.dataset.seq) <= from) place = row;
+      else if (row.matches(".fold")) place = row; // attempts alike: its rows are brought up to date in it
       else if (!ids.has(row.id)) row.remove(); // a call that has its reply now, and is shown there
     }
     for (const row of fresh) {
       const old = document.getElementById(row.id), mine = old?.parentElement === list ? old : null;
+      if (old?.closest(".fold") && list.contains(old)) { morph(old, row); continue; }
       if (mine) for (const kept of ["on", "new", "here", "earlier"]) row.classList.toggle(kept, mine.classList.contains(kept));
       if (mine) morph(mine, row);
       if (Number(row.dataset.seq) <= from) continue; // a call that began before, and ended now
@@ -342,6 +345,7 @@
         rows.dataset.upto = part.dataset.upto;
         if (Number(part.dataset.upto) >= Number(part.dataset.newest)) link.closest("p").remove();
       }
+      relight.grow?.(part);
     } catch { relight.toast("loading failed", { bad: true }); }
     finally { link.classList.remove("htmx-request"); }
   });

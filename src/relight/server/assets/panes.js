@@ -35,7 +35,8 @@
 
   function mark(seq) {
     for (const row of $$(".here", rows)) row.classList.remove("here");
-    const row = each().filter((one) => Number(one.dataset.seq) === seq).at(-1);
+    const all = each().filter((one) => !one.matches(".fold")), own = all.filter((one) => Number(one.dataset.seq) === seq);
+    const row = own.at(-1) ?? all.findLast((one) => Number(one.dataset.seq) <= seq); // the result of a call is in the call's row
     row?.classList.add("here");
     return row;
   }
@@ -100,5 +101,50 @@
       clearTimeout(soon); // a held key reads the step at which it stops, not each on the way
       if (!narrow.matches) soon = setTimeout(() => choose(Number(next.dataset.seq)), SOON);
     }
+  });
+
+  // -- the time axis: all bars have one scale, which grows with a live session; a person may show a part of it ------------
+
+  let zoom = null;
+  function scale() {
+    const low = Number(rows.dataset.low), high = Number(rows.dataset.high), [begin, end] = zoom ?? [low, high];
+    const box = `${begin} 0 ${Math.max(end - begin, 0.001)} 10`;
+    for (const bar of $$("svg.tl", rows)) if (bar.getAttribute("viewBox") !== box) bar.setAttribute("viewBox", box);
+    for (const open of $$("rect.open", rows)) open.setAttribute("width", Math.max(0, high - Number(open.getAttribute("x"))));
+    for (const one of $$("#axis [data-x]")) {
+      const share = `${(100 * (Number(one.dataset.x) - begin)) / Math.max(end - begin, 0.001)}%`;
+      for (const name of one.matches("line") ? ["x1", "x2"] : ["x"]) one.setAttribute(name, share);
+    }
+  }
+  relight.grow = (list) => { // more rows: a page never shows less time than before
+    if (!list.dataset.high) return;
+    if (!rows.dataset.zoomed) {
+      rows.dataset.low = Math.min(Number(rows.dataset.low), Number(list.dataset.low));
+      rows.dataset.high = Math.max(Number(rows.dataset.high), Number(list.dataset.high));
+    }
+    scale();
+    const open = $("[data-pending]", pane); // the call that one reads may have ended
+    if (open && open.dataset.pending !== list.dataset.upto) { open.dataset.pending = list.dataset.upto; show(Number(pane.dataset.seq)); }
+  };
+  $("#axis")?.addEventListener("click", (event) => {
+    const by = event.target.closest("[data-zoom]")?.dataset.zoom;
+    if (by === undefined || rows.dataset.zoomed) return; // what the address zooms is zoomed by the server
+    event.preventDefault();
+    const low = Number(rows.dataset.low), high = Number(rows.dataset.high), [begin, end] = zoom ?? [low, high];
+    const chosen = $(".here svg.tl rect", rows), middle = chosen ? Number(chosen.getAttribute("x")) : (begin + end) / 2;
+    const half = ((end - begin) * Number(by)) / 2;
+    zoom = by === "0" || 2 * half >= high - low ? null : [middle - half, middle + half];
+    scale();
+  });
+  const ticks = $("#axis .ticks");
+  let from = null;
+  const across = (event) => {
+    const { left, width } = ticks.getBoundingClientRect(), [begin, end] = zoom ?? [Number(rows.dataset.low), Number(rows.dataset.high)];
+    return begin + ((event.clientX - left) / width) * (end - begin);
+  };
+  ticks?.addEventListener("pointerdown", (event) => { from = across(event); ticks.setPointerCapture(event.pointerId); });
+  ticks?.addEventListener("pointerup", (event) => {
+    const to = across(event), part = [Math.min(from, to), Math.max(from, to)];
+    if (part[1] - part[0] > (Number(rows.dataset.high) - Number(rows.dataset.low)) / 1000) { zoom = part; scale(); }
   });
 })();

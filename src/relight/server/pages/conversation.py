@@ -18,7 +18,7 @@ from relight.history.events import Event
 from relight.history.narration import CallNames, call_line
 from relight.journal.formats.registry import detect
 from relight.library.loaded import Loaded
-from relight.server.pages.inert import CUT_BYTES, CUT_LINES, preview
+from relight.server.reading.inert import CUT_BYTES, CUT_LINES, preview
 from relight.server.reading.tools import Shown, as_json, shown_call, shown_result
 from relight.text import format as words
 from relight.text.safe import shortened

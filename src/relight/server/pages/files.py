@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from relight.server.pages.inert import inert
+from relight.server.reading.inert import inert
 from relight.text import format as words
 
 if TYPE_CHECKING:

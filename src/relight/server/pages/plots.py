@@ -138,6 +138,8 @@ class Measure:
         self.spans: list[Span] = []
         self.attempts: list[tuple[float, int]] = []
         self.points: list[tuple[float, float, int]] = []
+        self.times: list[tuple[int, float]] = []
+        """seq and time of each step"""
         self._last: float | None = None
         self._cost, self._tokens, self._open = 0.0, 0, 0
         self._state: Activity | None = None
@@ -156,6 +158,7 @@ class Measure:
         if self._last is not None and now > self._last:
             self.spans.append(Span(activity=self._activity(event), seq=event.seq, begins=self._last, ends=now))
         self._last = now
+        self.times.append((event.seq, now))
         if event.started is not None and (not self.attempts or self.attempts[-1][1] != event.started["number"]):
             self.attempts.append((now, event.started["number"]))
             self._state, self._open = None, 0
@@ -182,6 +185,13 @@ class Measure:
         if event.started is not None and self.attempts:
             return "dead"
         return "tools" if self._open or event.outcomes else "model"
+
+    def going_on(self, now: float, *, live: bool) -> Span | None:
+        """The span from the last step to now, which has not ended; None if no time has passed."""
+        if self._last is None or now <= self._last:
+            return None
+        working: Activity = "tools" if self._open else "model" if live else "dead"
+        return Span(activity=self._state or working, seq=self.times[-1][0], begins=self._last, ends=now)
 
     def _usage(self, event: Event, now: float) -> None:
         usage = event.usage or {}

@@ -20,8 +20,8 @@ from starlette.responses import HTMLResponse, Response
 
 from relight.server.http.routes import is_known
 from relight.server.pages.files import diff_lines
-from relight.server.pages.inert import finalize
 from relight.server.reading.code import coloured, language_of
+from relight.server.reading.inert import finalize
 from relight.server.reading.markup import markdown
 from relight.server.reading.terminal import plain, terminal
 from relight.text import format as words

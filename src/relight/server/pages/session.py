@@ -12,8 +12,8 @@ from relight.journal.effects.answers import answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval
 from relight.journal.going_on import after_answer
 from relight.ports.store import Query
-from relight.server.pages.inert import preview
 from relight.server.pages.sessions import Line, line_of
+from relight.server.reading.inert import preview
 from relight.server.reading.tools import as_json
 from relight.text import format as words
 from relight.text.safe import one_line, shortened

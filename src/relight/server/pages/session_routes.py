@@ -36,6 +36,8 @@ from relight.server.pages.rendering import answer, render
 from relight.server.pages.session import TABS, actions_of, call_rows, count_forks, forks_of, header_of
 from relight.server.pages.site import Site, address
 from relight.server.pages.step import step_values
+from relight.server.pages.timeline.axis import Axis
+from relight.server.pages.timeline.folding import Group, groups_of
 from relight.text import format as words
 from relight.values.info import SessionInfo
 from relight.values.ref import parse_ref
@@ -64,7 +66,7 @@ def add(router: APIRouter, site: Site) -> None:
         tab = request.query_params.get("tab", TABS[0])
         tab = tab if tab in TABS else TABS[0]
         values = header_values(site, info) | {"tab": tab, "tabs": _tabs(site, info), "at_end": False, "plots": False}
-        keep = ("tab", "density", "show", "since", "q")
+        keep = ("tab", "density", "show", "since", "q", "zoom")
         values["here"] = address(f"/sessions/{info.id}", request.query_params, *keep)
         values |= _TAB[tab](site, info, request)
         if request.query_params.get("plots") and tab == "history":
@@ -91,7 +93,7 @@ def add(router: APIRouter, site: Site) -> None:
         if info.seq - seen > _MAX_BEHIND or info.seq - after > ALL:
             rows = f'<ol data-upto="{info.seq}" data-after="{after}" data-skipped="{info.seq - seen}"></ol>'
         elif "density" in asked:
-            rows = _list(site, info, Window(after=after, upto=info.seq, newest=info.seq), request)
+            rows = _list(site, info, Window(after=after, upto=info.seq, newest=info.seq), request, folded=False)
         return HTMLResponse(render("head.html", **header_values(site, info)) + rows + site.strip())
 
     _add_parts(router, site)
@@ -228,11 +230,15 @@ def _tabs(site: Site, info: SessionInfo) -> list[tuple[str, str]]:
     return list(zip(TABS, names, strict=True))
 
 
-def _list(site: Site, info: SessionInfo, window: Window, request: Request) -> str:
+def _list(site: Site, info: SessionInfo, window: Window, request: Request, *, folded: bool = True) -> str:
+    """Rows for a page that is open. News are not folded: each replaces a row."""
     density, show = _asked(request)
     shown = window_rows(site.rl, info, window, density=density, kind=show)
-    inner = render("rows.html", rows=shown.rows, session=info.id, at=None)
+    axis = _axis(site, info, window, request)
+    groups = groups_of(shown.rows) if folded and density != "events" else [Group(rows=shown.rows)]
+    inner = render("rows.html", groups=groups, session=info.id, shown_at=None, axis=axis, earlier=0)
     edges = f'data-after="{window.after}" data-upto="{window.upto}" data-newest="{window.newest}"'
+    edges += f' data-low="{axis.low:.3f}" data-high="{axis.high:.3f}"'
     return f"<ol {edges}>{inner}</ol>"
 
 
@@ -240,6 +246,23 @@ def _asked(request: Request) -> tuple[Any, Any]:
     density = request.query_params.get("density", DENSITIES[0])
     show = request.query_params.get("show", FILTERS[0])
     return density if density in DENSITIES else DENSITIES[0], show if show in FILTERS else FILTERS[0]
+
+
+def _axis(site: Site, info: SessionInfo, window: Window, request: Request) -> Axis:
+    """The time axis of a window, with the origin and the zoom that the page has."""
+    asked = request.query_params
+    origin = position(asked.get("origin"))
+    low, dash, high = asked.get("zoom", "").partition("-")
+    try:
+        zoom = (float(low), float(high)) if dash else None
+    except ValueError:
+        zoom = None
+    after, upto = window.after, window.upto
+    if origin is None:
+        origin = after
+    else:  # rows before or after those of the page are measured together with its origin
+        after, upto = min(after, origin), min(max(upto, origin + 1), info.seq)
+    return site.axes.of(site.rl, info, site.now(), after=after, upto=upto, origin=origin, zoom=zoom)
 
 
 # -- tabs -------------------------------------------------------------------------------------------------------------
@@ -268,7 +291,11 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
         "find": find,
         "at_end": window.later is None and at is None,
         "phone_rows": _PHONE_ROWS,
+        "earlier": max(0, len(shown.rows) - _PHONE_ROWS) if window.later is None and at is None else 0,
         "chosen": chosen,
+        "shown_at": shown.here or None,
+        "axis": _axis(site, info, window, request),
+        "groups": groups_of(shown.rows) if density != "events" else [Group(rows=shown.rows)],
         "back": address(f"/sessions/{info.id}", asked, "density", "show")(after=window.after if window.later else ""),
         **step,
     }

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 
 from relight.library.facade import Relight
 from relight.server.pages.rendering import render
+from relight.server.pages.timeline.measured import Axes
 from relight.server.service import Service
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
@@ -37,6 +38,7 @@ class Site:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.axes = Axes()
         self._cache: OrderedDict[tuple[str, str, int], Any] = OrderedDict()
 
     @property

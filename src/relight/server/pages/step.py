@@ -23,9 +23,9 @@ from relight.history.narration import Narrator
 from relight.server.pages.checkpoint import actions_of, checkpoint_view
 from relight.server.pages.conversation import Entry, Part, conversation
 from relight.server.pages.files import Files, body_of, files_of
-from relight.server.pages.inert import preview
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Site
+from relight.server.reading.inert import preview
 from relight.text import format as words
 from relight.values.info import SessionInfo
 
@@ -149,7 +149,7 @@ def _error(event: Event) -> str:
     change = event.status or {}
     failure = (change.get("failure") or {}).get("text")
     reason = change.get("reason") if change.get("status") in ("failed", "terminated", "halted") else None
-    return "\n".join(str(one) for one in (reason, failure) if one)
+    return "\n".join(dict.fromkeys(str(one) for one in (reason, failure) if one))
 
 
 def _also(event: Event) -> tuple[str]:
@@ -173,6 +173,7 @@ def step_values(site: Site, info: SessionInfo, seq: int) -> dict[str, Any]:
         trouble = error.message
     found = step_view(events, seq, info.provider, partial(site.rl.history.load, info.id))
     values = {"step": found, "session": info.id, "step_trouble": trouble, "step_ref": f"{words.ref(info)}@{seq}"}
+    values["newest"] = info.seq
     return values | {"step_files": _files(site, info, found) if found is not None else None}
 
 

@@ -15,7 +15,7 @@ from pygments.lexer import Lexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType  # type: ignore[import-untyped]
 
-from relight.server.pages.inert import inert
+from relight.server.reading.inert import inert
 
 MAX_CODE: Final = 16 * 1024
 """characters of one text that are coloured; a longer one is plain"""

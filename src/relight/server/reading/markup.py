@@ -15,8 +15,8 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 
-from relight.server.pages.inert import inert
 from relight.server.reading.code import coloured, language_of
+from relight.server.reading.inert import inert
 
 MAX_TEXT: Final = 16 * 1024
 """characters of one text that are read as markdown; a longer one is plain"""

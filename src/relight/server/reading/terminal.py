@@ -10,7 +10,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from relight.server.pages.inert import inert
+from relight.server.reading.inert import inert
 
 # Each alternative is linear: no repetition inside a repetition, and the two strings end at the first terminator.
 _ESCAPES: Final = re.compile(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from relight.cli.inspect.list import Listing, lines_of
 from relight.cli.render.style import Style
-from relight.server.pages.inert import finalize, inert, preview
 from relight.server.pages.sessions import line_of
+from relight.server.reading.inert import finalize, inert, preview
 from relight.text import format as words
 from relight.values.info import SessionInfo
 from relight.values.status import STATUSES

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from relight.server.pages.inert import inert
 from relight.server.reading.code import MAX_CODE, coloured, language_of
 from relight.server.reading.difference import difference, hunk_lines
+from relight.server.reading.inert import inert
 from relight.server.reading.markup import MAX_TEXT, markdown
 from relight.server.reading.terminal import plain, terminal
 from relight.server.reading.tools import shown_call, shown_result

@@ -1,0 +1,130 @@
+"""A session's history with the chosen step beside it: by mouse, by keys, by address, on a phone and without scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import relight
+from tests.integration.browser.conftest import SCREENSHOTS, Site
+from tests.integration.browser.test_access import violations
+
+
+def address(site: Site, name: str = "fix-login") -> str:
+    return f"/sessions/{site.rl.sessions.get(name).id}"
+
+
+def chosen(page: Page, seq: int) -> None:
+    expect(page.locator("#step h2")).to_contain_text(f"@{seq}")
+    expect(page).to_have_url(page.url.partition("?")[0] + f"?at=@{seq}")
+
+
+def test_a_step_is_chosen_by_click_by_keys_and_by_its_address(scene: Site) -> None:
+    page = scene.page(address(scene))
+    page.locator("#rows .row[data-seq='3'] > .tx").click()
+    chosen(page, 3)
+    expect(page.locator("#step")).to_contain_text("I will look at the failing test.")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    seq = int(page.locator("#rows .here").get_attribute("data-seq") or 0)
+    chosen(page, seq)
+    assert seq > 3
+    page.keyboard.press("Enter")
+    expect(page.locator("#step")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#rows .here")).to_be_focused()
+    page.reload()
+    chosen(page, seq)
+    page.locator("#step [rel=next]").click()
+    expect(page.locator("#step h2")).not_to_contain_text(f"@{seq} ")
+    page.locator("#step summary", has_text="what resuming").click()
+    expect(page.locator("#step")).to_contain_text("NOT undone by a rewind")
+    page.locator("#step summary", has_text="raw").click()
+    expect(page.locator("#step pre.raw")).to_contain_text('"kind"')
+    top = page.locator(".stick").bounding_box()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(page.locator(".stick .status")).to_be_in_viewport()
+    assert top is not None
+
+
+def test_a_narrow_screen_shows_one_pane_at_a_time(scene: Site) -> None:
+    page = scene.page(address(scene), viewport={"width": 390, "height": 800})
+    expect(page.locator("#step")).to_be_hidden()
+    page.locator("#rows .row:not(.earlier) .sq a").last.click()
+    expect(page.locator("#step")).to_be_visible()
+    expect(page.locator("#rows")).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.screenshot(path=SCREENSHOTS / "step-narrow.png")
+    page.go_back()
+    expect(page.locator("#rows")).to_be_visible()
+    expect(page.locator("#step")).to_be_hidden()
+
+
+def test_without_scripts_a_step_is_a_link_and_so_is_the_zoom(scene: Site) -> None:
+    page = scene.context(java_script_enabled=False).new_page()
+    page.goto(scene.address(address(scene)))
+    page.locator("#rows .sq a", has_text="@3").first.click()
+    expect(page.locator("#step")).to_contain_text("I will look at the failing test.")
+    before = page.locator("#rows svg.tl").first.get_attribute("viewBox")
+    page.get_by_role("link", name="zoom in").click()
+    assert page.locator("#rows svg.tl").first.get_attribute("viewBox") != before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_panes_are_accessible(scene: Site, scheme: Any) -> None:
+    page = scene.page(f"{address(scene)}?at=@6", color_scheme=scheme, viewport={"width": 1440, "height": 900})
+    page.evaluate("document.querySelectorAll('#step details').forEach(fold => { fold.open = true; })")
+    expect(page.locator("#step pre.raw")).to_be_visible()
+    assert violations(page) == []
+    page.screenshot(path=SCREENSHOTS / f"panes-{scheme}.png")
+    page.get_by_role("link", name="zoom in").click()
+    page.get_by_role("link", name="all", exact=True).click()
+    page.goto(scene.address(f"{address(scene)}?tab=conversation"))
+    assert violations(page) == []
+
+
+def test_the_axis_grows_with_a_live_session_and_attempts_alike_stay_one_line(site: Site) -> None:
+    for number in range(8):
+        s = site.rl.session("loops", provider="anthropic")
+        if number == 0:
+            s.append({"role": "user", "content": "go"})
+        s.fail("overloaded (529)")
+        s.close()
+    s = site.rl.session("loops", provider="anthropic")
+    page = site.page(address(site, "loops"))
+    fold = page.locator("#rows > .fold")
+    expect(fold).to_have_count(1)
+    expect(fold).to_contain_text("7 attempts alike")
+    high = float(page.locator("#rows").get_attribute("data-high") or 0)
+    for text in ("one", "two"):
+        s.append({"role": "assistant", "content": [{"type": "text", "text": text}]})
+    expect(page.locator("#rows > .row", has_text="two")).to_have_count(1)
+    expect(fold).to_have_count(1)
+    ids = page.locator("#rows .row").evaluate_all("all => all.map((one) => one.id)")
+    assert len(ids) == len(set(ids)), "each row is there once"
+    boxes = page.locator("#rows svg.tl").evaluate_all("all => [...new Set(all.map(e => e.getAttribute('viewBox')))]")
+    assert len(boxes) == 1, "all bars have one scale"
+    assert float(page.locator("#rows").get_attribute("data-high") or 0) > high
+    fold.locator("summary").click()
+    expect(fold.locator(".row").first).to_be_visible()
+    s.close()
+
+
+def test_a_call_that_is_read_while_it_runs_gets_its_result(site: Site) -> None:
+    s = site.rl.session("runs", provider="anthropic")
+    call = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make"}}
+    s.append({"role": "assistant", "content": [call]})
+
+    @relight.tool(effect="idempotent")
+    def Bash(command: str) -> str:
+        page.goto(site.address(f"{address(site, 'runs')}?at=@{site.rl.sessions.get('runs').seq}"))
+        expect(page.locator("#step")).to_contain_text("no result yet")
+        return "it is built"
+
+    page = site.page(address(site, "runs"))
+    for one in s.pending_calls():
+        s.run_tool(one, [Bash])
+    expect(page.locator("#step")).to_contain_text("it is built")
+    s.close()
