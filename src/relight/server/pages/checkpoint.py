@@ -64,7 +64,7 @@ def checkpoint_view(rl: Relight, ref: str, now: datetime) -> tuple[CheckpointVie
     plan = rl.runs.plan(ref)
     info = rl.sessions.get(plan.session)
     seq = position(plan.checkpoint.rpartition("@")[2]) or info.head
-    rows = rl.history.checkpoints(info.id)
+    rows = rl.history.checkpoints(info.id, after=max(0, seq - 2), upto=seq + 1)
     mine = next((one for one in rows if one.seq == seq), None)
     effects = effects_line(rl, info, seq)
     lines: list[tuple[str, str, str]] = [*plan_facts(plan, now)]

@@ -173,16 +173,16 @@ class _Cards:
     def _intents(self, event: Event) -> None:
         for number, intent in enumerate(event.intents):
             known = self._calls.get(intent["id"])
+            if known is not None and not known.results:
+                known.begun = event.seq
+                continue
             if intent.get("asked_seq") or intent["id"] in self._early:
-                if known is not None:
-                    known.begun = event.seq
-                continue  # its message is in the journal already, or was
+                continue  # its message is in the journal, before these steps
             name, arguments = str(intent["name"]), intent.get("arguments")
             call = Call(id=intent["id"], name=name, arguments=arguments or {}, op="other")
-            if known is None or known.results:
-                card = self._card(event, "assistant")
-                card.parts = [self._part(event, _FIRST_INTENT + number, call)]
-                self._early[intent["id"]] = card
+            card = self._card(event, "assistant")
+            card.parts = [self._part(event, _FIRST_INTENT + number, call)]
+            self._early[intent["id"]] = card
 
     def _result(self, event: Event, index: int, result: Result, content: Any = None) -> Part:
         """Put a result under its call; where that is not among these cards, on a card of its own."""

@@ -15,10 +15,9 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound
 from relight.history.events import Event
-from relight.history.loading import chain_of
 from relight.history.narration import Narrator, Row
-from relight.journal.lineage import stretches, visible
-from relight.ports.store import CheckpointRow
+from relight.journal.lineage import visible
+from relight.server.pages.timeline.outline import checkpoint_rows, outline_of
 from relight.text.safe import one_line
 from relight.values.info import SessionInfo
 
@@ -234,8 +233,7 @@ def window_rows(rl: Relight, info: SessionInfo, window: Window, *, density: Dens
     A row of an earlier step that goes on in the window, a call that ends in it, is the first of them: no outcome has a
     row of its own, and no call is told as open that ended after the window."""
     rows, damage = _narrated(rl, info, window, density)
-    path, labels = view_of(rl, info)
-    marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
+    marked(rows, view=view_of(rl, info), doubtful=info.in_doubt > 0, labels=_labels(rl, info, window))
     kept = filtered(rows, kind)
     return WindowRows(
         window=window,
@@ -285,37 +283,33 @@ def row_at(rows: Sequence[Row], seq: int) -> str:
     return own[0].id if own else before[-1].id if before else ""
 
 
-def view_of(rl: Relight, info: SessionInfo) -> tuple[frozenset[int] | None, dict[int, str]]:
-    """The seqs in the model's view (None: all), and the labels of steps."""
+def view_of(rl: Relight, info: SessionInfo) -> frozenset[int] | None:
+    """The seqs in the model's view; None: all."""
     try:
-        rows = checkpoint_rows(rl, info)
+        outline = outline_of(rl, info)
     except (Corrupt, NotFound):
-        return None, {}
-    labels = {row.seq: row.label for row in rows if row.label}
-    if info.head == info.seq and not any(row.kind in ("rewind", "reset") for row in rows):
-        return None, labels
-    since = max((row.seq for row in rows if row.kind == "reset" and row.seq <= info.head), default=0)
-    bases = {row.seq: row.base for row in rows}
-    return frozenset(visible(bases, head=info.head, since=since)), labels
+        return None
+    if info.head == info.seq and not outline.turned:
+        return None
+    since = max((seq for seq in outline.resets if seq <= info.head), default=0)
+    bases = {seq: outline.bases.get(seq, seq - 1) for seq in range(1, info.seq + 1)}
+    return frozenset(visible(bases, head=info.head, since=since))
 
 
-def checkpoint_rows(rl: Relight, info: SessionInfo) -> list[CheckpointRow]:
-    """The steps of a session and of its ancestors, without bodies."""
-    record = rl.store.find(info.id)
-    if record is None:
-        raise NotFound(info.id)
-    return [
-        row
-        for stretch in stretches(chain_of(rl.store, record.identity), after=0, upto=info.seq)
-        for row in rl.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
-    ]
+def _labels(rl: Relight, info: SessionInfo, window: Window) -> dict[int, str]:
+    """The labels of a window's steps. They are given later, so that no outline knows them."""
+    try:
+        rows = checkpoint_rows(rl, info, after=window.after, upto=window.upto)
+    except (Corrupt, NotFound):
+        return {}
+    return {row.seq: row.label for row in rows if row.label}
 
 
 def opens_at(rl: Relight, info: SessionInfo) -> int | None:
     """The step to open a failed session at: the first problem of its last attempt; None: the end."""
     if info.status not in ("failed", "terminated") or info.seq == 0:
         return None
-    begins = max((row.seq for row in checkpoint_rows(rl, info) if row.kind == "attempt"), default=0)
+    begins = outline_of(rl, info).attempted
     after = max(begins - 1, info.seq - STEPS)
     try:
         events = events_of(rl, info.id, after, info.seq)

@@ -24,7 +24,6 @@ from relight.server.pages.history import (
     FILTERS,
     SEED,
     Window,
-    checkpoint_rows,
     events_of,
     opens_at,
     position,
@@ -38,12 +37,15 @@ from relight.server.pages.site import Site, address
 from relight.server.pages.step import step_values
 from relight.server.pages.timeline.axis import Axis
 from relight.server.pages.timeline.folding import Group, groups_of
+from relight.server.pages.timeline.outline import Outline, outline_of
 from relight.text import format as words
 from relight.values.info import SessionInfo
 from relight.values.ref import parse_ref
 from relight.values.status import LIVE
 
 PLOT_STEPS: Final = 5000
+MAX_VERIFIED: Final = 5000
+"""steps up to which a page folds a session to see that it is whole"""
 _MAX_CALLS: Final = 200
 _PEEK_ROWS: Final = 5
 _MAX_HITS: Final = 5000
@@ -169,13 +171,13 @@ def _step(site: Site, info: SessionInfo, seq: int) -> Event | None:
 def header_values(site: Site, info: SessionInfo) -> dict[str, Any]:
     """Template values of the header."""
     try:
-        rows = checkpoint_rows(site.rl, info)
+        outline = outline_of(site.rl, info)
     except RelightError:
-        rows = []
-    marks = [row.seq for row in rows if row.kind == "mark"] if info.workspace else []
+        outline = Outline()
+    marks = list(outline.marks) if info.workspace else []
     restored = bool(marks) and site.cached(("restored", info.id, marks[-1]), lambda: _restored(site, info, marks))
-    undoable = restored or any(row.kind == "rewind" for row in rows)
-    captured = max((row.seq for row in rows if row.snapshots), default=0)
+    undoable = restored or outline.rewound
+    captured = outline.captured
     return {
         "head": header_of(info, site.now(), site.rl.queues.unserved() if info.queue else ()),
         "actions": actions_of(info, undoable=undoable),
@@ -210,7 +212,8 @@ def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
     if info.attention is not None and info.attention.kind == "corrupt":
         return {"seq": info.seq, "what": info.attention.text, "whole": None, "cure": info.attention.cure}
     # Verifying means folding the whole session. A running one is skipped: its writer would have failed to read it.
-    if info.status in LIVE:
+    # In a long one the rows of a page tell where they are damaged, and the daily check of the whole store does.
+    if info.status in LIVE or info.seq > MAX_VERIFIED:
         return None
     try:
         site.cached(("whole", info.id, info.seq), lambda: site.service.folds.load(info.id).seq)
@@ -330,7 +333,7 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
     window = window_of(
         info.seq, at=position(asked.get("at")), upto=position(asked.get("upto")), after=position(asked.get("after"))
     )
-    view, _ = view_of(site.rl, info)
+    view = view_of(site.rl, info)
     events, damage = [], ""
     try:
         # Some steps before and after it too, so that a result finds its call, and a call its result.
@@ -373,12 +376,10 @@ def _files(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
 def _differences(site: Site, info: SessionInfo, since: str) -> Any:
     if since == "disk":
         return site.rl.files.diff(info.id)
-    rows = checkpoint_rows(site.rl, info)
-    captured = [row.seq for row in rows if row.snapshots]
-    begins = captured[0] if captured else 1
+    outline = outline_of(site.rl, info)
+    begins = outline.captures[0] if outline.captures else 1
     if since == "attempt":
-        attempt = max((row.seq for row in rows if row.kind == "attempt"), default=begins)
-        begins = max((seq for seq in captured if seq <= attempt), default=begins)
+        begins = max((seq for seq in outline.captures if seq <= (outline.attempted or begins)), default=begins)
     return site.rl.files.diff(f"{info.id}@{begins}", info.id)
 
 

@@ -172,7 +172,12 @@ def step_values(site: Site, info: SessionInfo, seq: int) -> dict[str, Any]:
     except Corrupt as error:  # of a neighbour, or of the step itself
         trouble = error.message
     found = step_view(events, seq, info.provider, partial(site.rl.history.load, info.id))
-    values = {"step": found, "session": info.id, "step_trouble": trouble, "step_ref": f"{words.ref(info)}@{seq}"}
+    values: dict[str, Any] = {
+        "step": found,
+        "session": info.id,
+        "step_trouble": trouble,
+        "step_ref": f"{words.ref(info)}@{seq}",
+    }
     values["newest"] = info.seq
     return values | {"step_files": _files(site, info, found) if found is not None else None}
 
@@ -230,5 +235,4 @@ def add(router: APIRouter, site: Site) -> None:
         if not events:
             raise HTTPException(404)
         text = json.dumps(msgspec.to_builtins(events[0]), indent=2, ensure_ascii=False, default=str)
-        values = {"text": text[:_RAW], "cut": len(text) > _RAW, "session": info.id, "seq": seq}
-        return answer("raw.html", **values)
+        return answer("raw.html", text=text[:_RAW], cut=len(text) > _RAW)

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from relight.history.narration import Row
+from relight.server.pages.history import view_of
 from relight.server.pages.plots import Span
 from relight.server.pages.timeline.axis import FOLDED_TO, Axis
 from relight.server.pages.timeline.folding import groups_of
+from relight.server.pages.timeline.outline import outline_of
 from tests.support.server_harness import ServerHarness
 
 
@@ -97,3 +99,29 @@ def test_a_waiting_session_shows_its_wait_and_a_live_page_keeps_its_scale(harnes
     bar = page.partition('class="model"')[2].partition("/>")[0]
     assert bar in news, "what a paint draws is what the page drew"
     s.close()
+
+
+def test_a_long_session_is_not_read_again_for_each_page(
+    harness: ServerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = harness.rl.session("long", provider="openai")
+    for number in range(30):
+        s.append({"role": "user", "content": f"{number}"})
+    first = outline_of(harness.rl, harness.rl.sessions.get("long"))
+    assert first.upto == 31 and not first.turned and first.attempted == 1
+    read: list[int] = []
+    rows = harness.rl.store.checkpoints
+
+    def counted(session: str, **bounds: Any) -> Any:
+        found = list(rows(session, **bounds))
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(harness.rl.store, "checkpoints", counted)
+    s.append({"role": "user", "content": "more"})
+    assert outline_of(harness.rl, harness.rl.sessions.get("long")).upto == 32 and sum(read) == 2
+    s.close()
+    assert view_of(harness.rl, harness.rl.sessions.get("long")) is None
+    harness.rl.history.rewind("long@10")
+    view = view_of(harness.rl, harness.rl.sessions.get("long"))
+    assert view is not None and set(range(1, 11)) <= view and not view & set(range(11, 33))

@@ -79,17 +79,17 @@ def test_a_step_has_the_files_it_changed_its_plan_and_its_raw_form(harness: Serv
             s.run_tool(one, [edit])
         last = int(s.head.rpartition("@")[2])
         s.complete(1)
-    client, one = harness.client("read"), f"/sessions/{s.id}"
-    page = client.get(f"{one}?at=@{last}", headers=PAGE).text
-    part = client.get(f"{one}/step?seq={last}", headers=PART).text
+    client, here = harness.client("read"), f"/sessions/{s.id}"
+    page = client.get(f"{here}?at=@{last}", headers=PAGE).text
+    part = client.get(f"{here}/step?seq={last}", headers=PART).text
     for text in (page, part):
         assert "a.txt" in text and "+new line" in text and "written" in text
     assert (
-        client.get(f"{one}/step?seq={last}", headers=PAGE, follow_redirects=False)
+        client.get(f"{here}/step?seq={last}", headers=PAGE, follow_redirects=False)
         .headers["location"]
         .endswith(f"?at=@{last}")
     )
-    assert "effects since" in client.get(f"{one}/step/back?seq={last}", headers=PART).text
-    assert "&#34;kind&#34;: &#34;result&#34;" in client.get(f"{one}/step/raw?seq={last}", headers=PART).text
-    assert client.get(f"{one}/step/raw?seq=999", headers=PART).status_code == 404
-    assert "There is no step @999" in client.get(f"{one}/step?seq=999", headers=PART).text
+    assert "effects since" in client.get(f"{here}/step/back?seq={last}", headers=PART).text
+    assert "&#34;kind&#34;: &#34;result&#34;" in client.get(f"{here}/step/raw?seq={last}", headers=PART).text
+    assert client.get(f"{here}/step/raw?seq=999", headers=PART).status_code == 404
+    assert "There is no step @999" in client.get(f"{here}/step?seq=999", headers=PART).text

@@ -24,9 +24,9 @@ _TICKS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43
 _MAX_TICKS: Final = 4
 _APART: Final = 24.0
 """percent of the axis between two texts"""
-_IDLE: Final = frozenset({"person", "limit", "dead"})
+_IDLE: Final = frozenset({"person", "limit", "queued", "dead"})
 
-Kind = Literal["model", "tools", "person", "limit", "dead", "attempt"]
+Kind = Literal["model", "tools", "person", "limit", "queued", "dead", "attempt"]
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
