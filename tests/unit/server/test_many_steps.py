@@ -1,0 +1,56 @@
+"""Very many sessions with very many steps: the first page and a search cost what they show, and little is sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.support.figures import Figure
+from tests.support.many_sessions import archive
+from tests.support.server_harness import ServerHarness
+
+STEPS = 100
+FIRST_BYTES = 100_000
+FIRST_SECONDS = 0.150
+SEARCH_SECONDS = 0.200
+
+
+@pytest.mark.timeout(3600)  # for the full size
+def test_the_first_page_and_a_search_do_not_grow_with_the_store(
+    tmp_path: Path, sample: Callable[..., int], figure: Figure
+) -> None:
+    sessions = sample(50, proof=100_000)
+    archive(tmp_path / "p.db", sessions, STEPS, begins_us=round((time.time() - sessions) * 1e6))
+    harness = ServerHarness(tmp_path / "p.db")
+    with harness.client("read") as client:
+        client.headers["accept-encoding"] = "gzip"
+        took, size = best(client, "/")
+        searches = {q: best(client, f"/search?q={q}")[0] for q in ("step", "handle", "nothinglikethis")}
+        assert "<mark>step</mark>" in client.get("/search?q=step").text
+        assert "Nothing has" in client.get("/search?q=nothinglikethis").text
+    harness.close()
+    assert size <= FIRST_BYTES and took <= FIRST_SECONDS, (size, took)
+    assert max(searches.values()) <= SEARCH_SECONDS, searches
+    slowest = max(searches.values())
+    figure(
+        "G27",
+        f"{sessions:,} sessions, {sessions * STEPS:,} steps: first page {size / 1000:.1f} kB"
+        f" in {took * 1e3:.0f} ms of CPU, a search {slowest * 1e3:.0f} ms",
+    )
+
+
+def best(client: TestClient, path: str) -> tuple[float, int]:
+    """CPU seconds of this process, server included, for a request, the least of a few; and the size of the answer.
+    Not the time on the clock: that is what other programs on this machine make of it."""
+    took, size = [], 0
+    for _ in range(5):
+        began = time.process_time()
+        answered = client.get(path)
+        took.append(time.process_time() - began)
+        assert answered.status_code == 200
+        size = int(answered.headers["content-length"])
+    return min(took), size
