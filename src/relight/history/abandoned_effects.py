@@ -38,6 +38,8 @@ def attach_hidden_effects(
         left = [(one, points[one.seq]) for one in steps if one.session == identity.id and one.seq in points]
         if foreign and shared is not None:
             left += _after_fork_point(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
+        begins = identity.parent.seq if identity.parent is not None else 0
+        inherits = begins if begins in path else points.get(begins, behind.get(begins, 0))
         for step, left_at in left:
             if step.kind == "reset" and shared is not None and own.get(step.seq) == step.session:
                 with contextlib.suppress(Undecodable):
@@ -46,7 +48,9 @@ def attach_hidden_effects(
                 with contextlib.suppress(Undecodable):  # damage off the visible path is reported by `verify` only
                     changes = decode_changes(step.body)
                     theirs = None if own.get(step.seq) == step.session else shared
-                    ledger.take(step, changes, left_at=left_at, shared=theirs, whole=step.seq not in broken)
+                    older = (begins, max(inherits, left_at))
+                    whole = step.seq not in broken
+                    ledger.take(step, changes, left_at=left_at, shared=theirs, older=older, whole=whole)
     ledger.attach(chain[0].id, {one.id: one.name or one.id for one in chain})
 
 

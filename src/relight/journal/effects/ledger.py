@@ -51,16 +51,30 @@ class EffectLedger:
         """calls that a hook reported"""
         self._hooked: dict[str, Prior] = {}
         self._once: dict[str, Prior] = {}
+        self._older = (0, 0)
+        """as of the step that is read: see `take`"""
         self._shared_doubts: set[str] = set()
         """`once` keys that were in doubt where a fork began: what its ancestors recorded about them later counts too"""
 
-    def take(self, step: Step, changes: Changes, *, left_at: int, shared: int | None, whole: bool = True) -> None:
+    def take(
+        self,
+        step: Step,
+        changes: Changes,
+        *,
+        left_at: int,
+        shared: int | None,
+        older: tuple[int, int] = (0, 0),
+        whole: bool = True,
+    ) -> None:
         """Read one invisible step; steps come in order of seq, the oldest ancestor's first.
 
         `left_at` is the visible step at which its branch was left. `shared`: it is a step of a fork's ancestor, whose
-        `once` keys are not the fork's, except those that began up to this seq; None: a step of the session itself. Not
-        `whole`: it fails its digest, so its results are not trusted.
+        `once` keys are not the fork's, except those that began up to this seq; None: a step of the session itself.
+        `older`: of the steps up to the first number, which older sessions stored, those up to the second were in view
+        of the ancestor when it recorded this; an effect that began in others is none that it knew. Not `whole`: it
+        fails its digest, so its results are not trusted.
         """
+        self._older = older
         for outcome in changes.outcomes if whole else ():
             entry = self._entry_of(outcome, left_at, shared)
             if entry is not None and not (shared is not None and _lets_run_again(outcome)):
@@ -104,7 +118,9 @@ class EffectLedger:
         ancestors.)"""
         here, known = self._fold.once.get(key), self._once.get(key)
         if here is not None and here.outcome is None and here.intent_seq <= upto:
-            return True
+            begins, in_view = self._older
+            # A fork that was made from before the intent has run an effect of its own under the same key.
+            return here.intent_seq > begins or here.intent_seq <= in_view
         # An ancestor that tried again after the fork has a later intent for the same doubt: follow it to its outcome.
         return known is not None and known.in_doubt and (known.intent_seq <= upto or key in self._shared_doubts)
 
