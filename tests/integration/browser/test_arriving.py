@@ -78,7 +78,7 @@ def test_filters_live_in_the_address(site: Site) -> None:
     fill(site.rl)
     page = site.page("/")
     page.get_by_label("Status").select_option("failed")
-    expect(page).to_have_url(site.address("/?status=failed&agent=&directory=&since="))
+    expect(page).to_have_url(site.address("/?q=&status=failed&agent=&directory=&since="))
     expect(page.locator("tr.s")).to_have_count(1)
     expect(page.locator(".tail")).to_contain_text("1 shown that match status=failed")
 
