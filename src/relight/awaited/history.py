@@ -106,11 +106,15 @@ class AsyncHistory:
         *,
         name: str | None = None,
         prompt: str | None = None,
+        edit: str | None = None,
         workspace: str | Mapping[str, str] | None = None,
     ) -> SessionInfo:
-        """A new session from a checkpoint, in O(1); the parent is not changed. Its files are copies of the
-        checkpoint's: in `workspace`, filled now, or in a directory that its first start creates."""
-        return await alone(partial(self._sync.fork, ref, name=name, prompt=prompt, workspace=workspace), self._effects)
+        """A new session from a checkpoint, in O(1); the parent is not changed. `edit`: another text for its last
+        message or tool result; what ran does not run again. Its files are copies of the checkpoint's: in `workspace`,
+        filled now, or in a directory that its first start creates."""
+        return await alone(
+            partial(self._sync.fork, ref, name=name, prompt=prompt, edit=edit, workspace=workspace), self._effects
+        )
 
     async def rewind(
         self,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from relight.types import (
         Adoptable,
         Checkpoint,
+        Output,
         Pending,
         Resumed,
         ResumeOptions,
@@ -125,6 +126,10 @@ class AsyncRuns:
     async def attach(self, ref: str) -> list[str]:
         """The command that attaches to a session's terminal. Refused if it has none."""
         return await alone(partial(self._sync.attach, ref), self._effects)
+
+    async def output(self, ref: str) -> list[Output]:
+        """What a session's program printed last: the screen of its terminal, the end of its logs; redacted."""
+        return await alone(partial(self._sync.output, ref), self._effects)
 
     async def adopt(
         self, native: str | None = None, *, directory: str, command: Sequence[str] = (), name: str | None = None

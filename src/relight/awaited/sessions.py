@@ -16,6 +16,7 @@ from relight.event_loop import alone, each, lazily, stored
 if TYPE_CHECKING:
     from relight.library.sessions import Sessions
     from relight.types import (
+        Acknowledged,
         Branch,
         Checkpoint,
         IndexProgress,
@@ -173,6 +174,15 @@ class AsyncSessions:
         """Rename a session, or change its labels: those given replace or join the others, None removes one. No step is
         written. Conflict if another session has the name."""
         return await alone(partial(self._sync.update, ref, name=name, labels=labels), self._effects)
+
+    async def acknowledge(self, ref: str, *, seconds: float | None = None) -> Acknowledged:
+        """Acknowledge why a session needs attention: `needing` leaves it out until something new happens, or for so
+        many seconds. The session is not changed."""
+        return await alone(partial(self._sync.acknowledge, ref, seconds=seconds), self._effects)
+
+    async def remind(self, ref: str) -> bool:
+        """Withdraw an acknowledgement; whether there was one."""
+        return await alone(partial(self._sync.remind, ref), self._effects)
 
     async def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""

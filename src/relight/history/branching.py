@@ -13,9 +13,12 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound, UsageError
 from relight.history.loading import Found, chain_of, load_forked, load_returned, step_at
+from relight.journal.codec import isolated
+from relight.journal.conversation.edited_message import with_text
 from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.effects.open_effects import open_effects
 from relight.journal.files.undo_log import HeadState, Move, end_note, head_state_of
+from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
 from relight.operations import operator
 from relight.operations.operator import write_once
@@ -23,6 +26,7 @@ from relight.sessions.calls.settling import retriable
 from relight.sessions.context import Context
 from relight.sessions.names import check_free, release_archived
 from relight.sessions.opening import IMPORTED, evidence_of, recorder_for, refuse_archived
+from relight.sessions.reset import reset_to
 from relight.values.call import Outcome
 from relight.values.checkpoint import Checkpoint
 from relight.values.session import GENESIS, Head, Identity, Parent
@@ -132,6 +136,23 @@ def head_at(context: Context, found: Found, seq: int) -> Head:
 def add_prompt(context: Context, found: Found, prompt: str) -> Checkpoint:
     """Append a user message in the provider's own form, and queue the session."""
     return operator.add_prompt(context, recorder_for(context, found), prompt)
+
+
+def edit_last(context: Context, found: Found, text: str) -> Checkpoint:
+    """Replace the text of the last message, by a reset that carries over every effect: what ran does not run again.
+    UsageError if the conversation is not relight's own, or has no text there."""
+    recorder = recorder_for(context, found)
+    if operator.has_transcript(context, recorder.identity):
+        why = "a coding agent's conversation is its own transcript: it cannot be edited"
+        raise UsageError(why, hints=["fork with a prompt instead"])
+    messages = list(recorder.fold.messages)
+    if not messages:
+        raise UsageError("there is no message to edit", hints=["fork with a prompt instead"])
+    edited = with_text(messages[-1], recorder.recording.about(check_text(text, "the edited text")))
+    changes, view = reset_to(recorder, [*messages[:-1], isolated(edited)])
+    change = StatusChange(status="queued", reason="edited")
+    changes = msgspec.structs.replace(changes, status=change, note={"edited": "last message"})
+    return write_once(context, recorder, "reset", changes, view=view)
 
 
 def rewind(context: Context, found: Found) -> Checkpoint:

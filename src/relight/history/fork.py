@@ -33,19 +33,26 @@ def fork(
     *,
     name: str | None = None,
     prompt: str | None = None,
+    edit: str | None = None,
     workspace: str | Mapping[str, str] | None = None,
 ) -> Identity:
-    """A new session from a checkpoint, or from the head; the parent is not changed. `workspace`: directories to
-    create and fill now; otherwise its first start creates its own."""
+    """A new session from a checkpoint, or from the head; the parent is not changed. `edit`: another text for its last
+    message. `workspace`: directories to create and fill now; otherwise its first start creates its own."""
+    if edit is not None and prompt is not None:
+        raise UsageError("a fork has an edited message or a prompt, not both")
     pending = plan_fork(context, found, name=name, workspace=workspace, filled=workspace is not None)
     made = Directories(context)
     try:
         if workspace is not None:
             check_captured(pending)
             made.fill(Found(identity=pending.identity, head=pending.head, seq=None), pending.files)
-        if prompt is not None:  # fork and prompt are one commit
+        if prompt is not None or edit is not None:  # fork and prompt are one commit
             with_fork = with_pending(context, pending)
-            branching.add_prompt(with_fork, Found(identity=pending.identity, head=pending.head, seq=None), prompt)
+            made_at = Found(identity=pending.identity, head=pending.head, seq=None)
+            if prompt is not None:
+                branching.add_prompt(with_fork, made_at, prompt)
+            elif edit is not None:
+                branching.edit_last(with_fork, made_at, edit)
         else:
             release_archived(context, name)
             context.store.create(pending.identity, pending.head)

@@ -178,11 +178,13 @@ class History(Noun):
         *,
         name: str | None = None,
         prompt: str | None = None,
+        edit: str | None = None,
         workspace: str | Mapping[str, str] | None = None,
     ) -> SessionInfo:
-        """A new session from a checkpoint, in O(1); the parent is not changed. Its files are copies of the
-        checkpoint's: in `workspace`, filled now, or in a directory that its first start creates."""
-        made = forking.fork(self._context, self._found(ref), name=name, prompt=prompt, workspace=workspace)
+        """A new session from a checkpoint, in O(1); the parent is not changed. `edit`: another text for its last
+        message or tool result; what ran does not run again. Its files are copies of the checkpoint's: in `workspace`,
+        filled now, or in a directory that its first start creates."""
+        made = forking.fork(self._context, self._found(ref), name=name, prompt=prompt, edit=edit, workspace=workspace)
         return self._info(made.id)
 
     def rewind(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from relight.history import repair
     from relight.library import planning
     from relight.operations import operator
+    from relight.operations import output as outputs
     from relight.supervision import adopt as adopting
     from relight.supervision import agent as agents
     from relight.supervision import approvals, first_start, program, watcher
@@ -42,6 +43,7 @@ else:
             "relight.operations.operator",
         ),
     )
+    outputs = LazyModule("relight.operations.output")
     adopting, agents, approvals, first_start, program, watcher, launching, pausing, stopping = map(
         LazyModule,
         (
@@ -210,6 +212,10 @@ class Runs(Noun):
     def attach(self, ref: str) -> list[str]:
         """The command that attaches to a session's terminal. Refused if it has none."""
         return adopting.attach(self._context, self._found(ref))
+
+    def output(self, ref: str) -> list[outputs.Output]:
+        """What a session's program printed last: the screen of its terminal, the end of its logs; redacted."""
+        return outputs.output_of(self._context, self._found(ref))
 
     def adopt(
         self,

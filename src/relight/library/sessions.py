@@ -17,6 +17,7 @@ from relight.library.noun import Noun
 from relight.ports.store import Query, Record
 from relight.sessions import names, opening
 from relight.sessions.entry import reopening
+from relight.values.acknowledged import Acknowledged
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
 from relight.values.status import LIVE, STATUSES, Status
@@ -25,6 +26,7 @@ from relight.values.tombstone import Tombstone
 if TYPE_CHECKING:
     from relight.history import attention, queries
     from relight.history import search as searching
+    from relight.operations import acknowledge as acknowledging
     from relight.operations import operator, retention
     from relight.operations import remove as removing
     from relight.sessions import shared as sharing
@@ -33,6 +35,7 @@ else:
         LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.operator")
     )
     searching = LazyModule("relight.history.search")
+    acknowledging = LazyModule("relight.operations.acknowledge")
     removing, retention, sharing = map(
         LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.sessions.shared")
     )
@@ -198,6 +201,15 @@ class Sessions(Noun):
             changed["name"] = name
         reopening.record_options(self._context, found.identity.id, changed)
         return self._info(found.identity.id)
+
+    def acknowledge(self, ref: str, *, seconds: float | None = None) -> Acknowledged:
+        """Acknowledge why a session needs attention: `needing` leaves it out until something new happens, or for so
+        many seconds. The session is not changed."""
+        return acknowledging.acknowledge(self._context, self._found(ref), seconds=seconds)
+
+    def remind(self, ref: str) -> bool:
+        """Withdraw an acknowledgement; whether there was one."""
+        return acknowledging.remind(self._context, self._found(ref))
 
     def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""

@@ -167,6 +167,11 @@ class Runtime(Protocol):
         """Like `attach`, without checking that the terminal exists."""
         ...
 
+    def screen(self, handle: str) -> list[str] | None:
+        """What is on the terminal now, with a bounded part of what scrolled away; None if it has no terminal. Changes
+        nothing."""
+        ...
+
     def reattach(self, handle: str) -> Child | None:
         """The living process behind a handle, whichever process spawned it; None if there is none."""
         ...

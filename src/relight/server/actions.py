@@ -40,7 +40,7 @@ MAX_CONCURRENT_ACTIONS: Final = 24
 """fewer than the server has threads: a start or stop waits for a process, and reads must not wait for it"""
 _ETAG: Final = re.compile(r"(?:([0-9a-f]{16})\.)?[0-9a-f]{32}(?:-[a-z]+)?")
 """an ETag of a response: version, digest, coding; a plan hash has 16 digits"""
-_FREE_TEXT: Final = frozenset({"prompt", "text", "result"})
+_FREE_TEXT: Final = frozenset({"prompt", "text", "result", "edit"})
 """request members of which the audit log has the length only; the journal has the text"""
 
 

@@ -22,6 +22,7 @@ from relight.server.api import (
     checkpoints,
     costs,
     events,
+    export,
     health,
     login,
     operations,
@@ -90,7 +91,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, costs, operations, search, several, statistics, token):
+    for noun in (actions, costs, export, operations, search, several, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)

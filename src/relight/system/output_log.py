@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, TextIO
 
 from relight.system.environment_secrets import redactor
@@ -25,6 +27,23 @@ _END_SECONDS: Final = 2.0
 """to wait for the end of the pipe; not longer, because a program that outlives us may still hold it open"""
 _DRAIN_SECONDS: Final = 60.0
 """to copy what is in the pipe after that; on a loaded machine the first line waits for the redactor's patterns"""
+
+
+def last_lines(path: Path, most_bytes: int) -> tuple[list[str], bool] | None:
+    """The last whole lines of a log, and whether older ones are left out; None if there is none. No link is followed:
+    what is beside a log may come from the program that it is about."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        file.seek(max(0, found.st_size - most_bytes))
+        lines = file.read(most_bytes).decode("utf-8", "backslashreplace").splitlines()
+    cut = found.st_size > most_bytes
+    return (lines[1:] if cut and len(lines) > 1 else lines), cut
 
 
 @contextmanager

@@ -68,6 +68,9 @@ class LocalProcesses:
             while time.monotonic() < deadline and any(start_of(pid) == known[pid] for pid in left):
                 time.sleep(_POLL_SECONDS)
 
+    def screen(self, handle: str) -> list[str] | None:
+        return None
+
     def attach_command(self, handle: str) -> list[str] | None:
         return None
 

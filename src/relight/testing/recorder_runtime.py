@@ -170,6 +170,9 @@ class RecorderRuntime:
     def attach_command(self, handle: str) -> list[str] | None:
         return self.attach(handle)
 
+    def screen(self, handle: str) -> list[str] | None:
+        return None
+
     def attach(self, handle: str) -> list[str] | None:
         self._note(Call(verb="attach", handle=handle))
         return ["recorder", "attach", handle] if handle in self._places else None

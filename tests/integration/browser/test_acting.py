@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import relight
-from relight.server.pages.dialogs import VERBS
+from relight.server.pages.dialogs.session import VERBS
 from tests.integration.browser.conftest import Site
 from tests.support.calls import call, send_mail
 from tests.support.program_harness import ProgramHarness, kill

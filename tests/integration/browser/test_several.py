@@ -102,3 +102,39 @@ def test_the_address_of_a_dialog_is_a_page_on_which_it_can_be_done(site: Site) -
     expect(page.locator(".toast")).to_contain_text("done-0 is archived")
     expect(page.locator("h1")).to_have_text("done-0")
     assert site.rl.sessions.get("done-1").status == "completed"
+
+
+def test_chosen_rows_stay_chosen_through_updates_and_are_removed_as_listed(site: Site) -> None:
+    for n in range(103):
+        with site.rl.session(f"done-{n:03}") as s:
+            s.complete(n)
+    page = site.page("/")
+    box = page.get_by_label("choose done-101")
+    box.focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#picked")).to_contain_text("1 chosen")
+    site.rl.runs.send("done-101", "more")
+    expect(page.locator("tr.s", has_text="done-101")).to_contain_text("queued")
+    expect(box).to_be_checked()
+    assert violations(page) == []
+    page.get_by_label("all that match").check()
+    page.locator("[data-several=archive]").click()
+    expect(page.locator("#dialog h2")).to_have_text("Archive 103 sessions")
+    page.locator("#dialog [data-confirm]").click()
+    expect(page.locator(".toast")).to_contain_text("103 archived", timeout=60_000)
+    assert site.rl.sessions.counts() == {"archived": 103}
+
+
+def test_what_is_acknowledged_leaves_the_strip_and_a_new_failure_is_shown(site: Site) -> None:
+    with site.rl.session("nightly") as s:
+        s.fail("boom")
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#strip")).to_contain_text("Needs you 1")
+    page.locator("details.more summary").click()
+    page.get_by_role("link", name="Acknowledge…").click()
+    expect(page.locator("#dialog .cmd code")).to_have_text("relight acknowledge nightly")
+    page.locator("#dialog [data-confirm]").click()
+    expect(page.locator("#strip")).to_contain_text("Nothing needs you")
+    with site.rl.session("nightly") as s:
+        s.fail("boom again")
+    expect(page.locator("#strip")).to_contain_text("Needs you 1")

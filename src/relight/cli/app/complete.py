@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 TAKES_REF: Final = frozenset(
     {
         "show", "tail", "checkpoints", "can-resume", "resume", "fork", "rewind", "restore", "undo", "diff", "settle",
-        "send", "attach", "approve", "deny", "stop", "label", "archive", "clear", "rm", "verify", "export",
+        "send", "attach", "approve", "deny", "stop", "label", "acknowledge", "archive", "clear", "rm", "verify",
+        "export",
     }
 )  # fmt: skip
 _MAX: Final = 100

@@ -65,6 +65,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "verify": "maintenance.verify",
         "sweep": "maintenance.sweep",
         "clear": "maintenance.clear",
+        "acknowledge": "answering.acknowledge",
         "archive": "maintenance.archive",
         "rm": "maintenance.rm",
         "migrate": "maintenance.migrate",

@@ -22,6 +22,7 @@ from relight.text.format import display_path, fork_files
 @ref_argument("checkpoint")
 @click.argument("prompt", required=False)
 @click.option("--name", metavar="N", help="Name of the new session.")
+@click.option("--edit", metavar="TEXT", help="Another text for the checkpoint's last message or tool result.")
 @click.option(
     "--workspace",
     metavar="DIR",
@@ -35,6 +36,7 @@ def fork(
     checkpoint: str,
     prompt: str | None,
     name: str | None,
+    edit: str | None,
     workspace: str | None,
     dry_run: bool,
     as_json: bool,
@@ -49,7 +51,7 @@ def fork(
         return _print_plan(cli, checkpoint, name, workspace, as_json=as_json)
     with cli.opened() as rl:
         calls = rl.history.planned_calls(checkpoint, after="fork")
-        made = rl.history.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
+        made = rl.history.fork(checkpoint, name=name, prompt=prompt, edit=edit, workspace=workspace)
     if as_json:
         console.document(session_document(made))
         return 0

@@ -1,5 +1,5 @@
 """Small sealed records beside the sessions: queue settings, slots, workers, retention policy, removed names, the
-pause, what was notified.
+pause, what was notified, acknowledgements.
 
 A record that fails its seal counts as missing: a queue without one allows everything, a worker registers again, and
 without a retention policy nothing is removed.
@@ -12,17 +12,22 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from relight.values.acknowledged import Acknowledged
 from relight.values.policy import StoredPolicy
 from relight.values.queues import Pause, Queue, Slots, Told, Worker
 from relight.values.tombstone import Tombstone
 
-RecordKind = Literal["queue", "slots", "worker", "note", "removed", "policy", "tombstone", "pause", "told"]
+RecordKind = Literal[
+    "queue", "slots", "worker", "note", "removed", "policy", "tombstone", "pause", "told", "acknowledged"
+]
 SEAL_BYTES: Final = 8
 _DOMAIN: Final = b"relight kept record 1\n"
-_T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, Pause, Told, int)
+_T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, Pause, Told, Acknowledged, int)
 
 
-def pack_record(record: Queue | Slots | Worker | StoredPolicy | Tombstone | Pause | Told | int) -> bytes:
+def pack_record(
+    record: Queue | Slots | Worker | StoredPolicy | Tombstone | Pause | Told | Acknowledged | int,
+) -> bytes:
     """The stored form: seal, then bytes."""
     body = msgspec.msgpack.encode(record)
     return sha256(_DOMAIN + body).digest()[:SEAL_BYTES] + body

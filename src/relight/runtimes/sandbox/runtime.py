@@ -169,6 +169,9 @@ class SandboxRuntime:
     def attach_command(self, handle: str) -> list[str] | None:
         return self._inner.attach_command(handle)
 
+    def screen(self, handle: str) -> list[str] | None:
+        return self._inner.screen(handle)
+
     def attach(self, handle: str) -> list[str] | None:
         return self._inner.attach(handle)
 

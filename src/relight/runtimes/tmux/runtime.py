@@ -159,6 +159,10 @@ class TmuxRuntime(LocalProcesses):
     def attach_command(self, handle: str) -> list[str]:
         return ["tmux", "-S", str(self._server.socket), "attach-session", "-t", f"={handle}"]
 
+    def screen(self, handle: str) -> list[str] | None:
+        pane = self._server.pane(handle)
+        return self._server.screen(pane) if pane is not None else None
+
     def reattach(self, handle: str) -> TmuxChild | None:
         pane = self._server.pane(handle)
         if pane is None or not _lives(pane):

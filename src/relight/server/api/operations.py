@@ -4,28 +4,29 @@ drill) and `/api/adoptable` (native sessions that relight does not manage yet).
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.errors import UsageError
-from relight.history.documents import retention_document
+from relight.errors import NotFound, UsageError
+from relight.history.documents import retention_document, session_document
 from relight.journal.retention import retention_days
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Limit
 from relight.server.http.guard import principal_of
-from relight.server.http.routes import answer, get, page_document, post
+from relight.server.http.routes import Body, answer, get, page_document, post
 from relight.server.http.schemas import (
     AdoptableDocument,
     LeaseDocument,
     PauseDocument,
     RemovedDocument,
     RetentionDocument,
+    SessionDocument,
     UpkeepDocument,
     page_of,
 )
@@ -34,6 +35,8 @@ from relight.values.checkpoint import at
 from relight.values.policy import Retention
 
 router = APIRouter()
+_MAX_ADOPTABLE: Final = 1000
+"""native sessions that are searched for the one to adopt"""
 _TAG = "operations"
 Days = Annotated[
     float | None,
@@ -167,6 +170,29 @@ def _dated(found: msgspec.Struct | None) -> dict[str, Any] | None:
         return None
     built = msgspec.to_builtins(found)
     return {"at": at(built.pop("at_us")), **built}
+
+
+class AdoptBody(Body):
+    """The native session to take over, as `GET /api/adoptable` lists it."""
+
+    native: Annotated[str, Field(max_length=200)]
+    name: Annotated[str, Field(max_length=100)] | None = None
+
+
+@post(router, "/api/adopt", model=SessionDocument, scope="admin", status=201)
+def adopt(request: Request, served: Served, body: AdoptBody) -> Response:
+    """Take over a coding agent's own session that was begun on this machine without relight. Its file stays."""
+
+    def do(rl: Relight) -> ActionResult:
+        found = next((one for one in rl.runs.adoptable(most=_MAX_ADOPTABLE) if one.native == body.native), None)
+        if found is None:
+            raise NotFound(body.native[:100], what="native session to adopt")
+        made = rl.runs.adopt(found.native, directory=found.directory, name=body.name)
+        return ActionResult(
+            document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}"
+        )
+
+    return served.actions.answer(request, "adopt", None, do, asked=body.model_dump())
 
 
 @get(router, "/api/adoptable", model=page_of(AdoptableDocument))

@@ -19,6 +19,7 @@ from relight.server.http.guard import principal_of
 from relight.server.http.problems import detail_of
 from relight.server.http.routes import Body, Ref, answer, post
 from relight.server.http.schemas import (
+    AcknowledgedDocument,
     CheckpointDocument,
     DecidedDocument,
     FilesReportDocument,
@@ -28,7 +29,7 @@ from relight.server.http.schemas import (
     StoppedDocument,
 )
 from relight.server.service import Served, Service
-from relight.values.checkpoint import Checkpoint
+from relight.values.checkpoint import Checkpoint, at
 from relight.values.options import ResumeOptions
 from relight.values.snapshot import Choice
 from relight.values.status import LIVE
@@ -78,6 +79,9 @@ class ForkBody(Why):
 
     name: Annotated[str, Field(max_length=100)] | None = None
     prompt: Text | None = None
+    edit: Text | None = Field(
+        default=None, description="another text for the last message or tool result of the checkpoint"
+    )
     workspace: Annotated[str, Field(max_length=4000)] | None = Field(
         default=None, description="a new directory, filled with the checkpoint's files"
     )
@@ -133,6 +137,13 @@ class ClearBody(Why):
     forget_native: bool = Field(default=False, description="also drop the agent's own session")
 
 
+class AcknowledgeBody(Why):
+    """For how long; without it, until something new happens."""
+
+    hours: Annotated[float, Field(gt=0, le=8784)] | None = Field(default=None, examples=[8])
+    withdraw: bool = Field(default=False, description="withdraw an earlier acknowledgement")
+
+
 class SettleBody(GoOn):
     """The decision about a call in doubt: its result, or that it may run again."""
 
@@ -174,7 +185,7 @@ def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = Non
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
-        made = rl.history.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
+        made = rl.history.fork(ref, name=body.name, prompt=body.prompt, edit=body.edit, workspace=body.workspace)
         return ActionResult(
             document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}"
         )
@@ -324,6 +335,26 @@ def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Resp
         return _gone_on(served, rl, checkpoint_done(served, made, None), resume=body.resume)
 
     return served.actions.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/sessions/{ref}/acknowledge", model=AcknowledgedDocument)
+def acknowledge(request: Request, served: Served, ref: Ref, body: AcknowledgeBody | None = None) -> Response:
+    """Acknowledge why a session needs a person: it is not counted as such until something new happens, or for `hours`.
+    The session is not changed."""
+    body = body or AcknowledgeBody()
+
+    def do(rl: Relight) -> ActionResult:
+        session = rl.sessions.get(ref).id
+        made = None
+        if body.withdraw:
+            rl.sessions.remind(ref)
+        else:
+            made = rl.sessions.acknowledge(ref, seconds=body.hours * 3600 if body.hours is not None else None)
+        until = at(made.until_us) if made is not None and made.until_us is not None else None
+        document = {"session": session, "acknowledged": made is not None, "until": until}
+        return ActionResult(document=document, session=session, undo=f"relight acknowledge {session[:12]} --off")
+
+    return served.actions.answer(request, "acknowledge", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/archive", model=CheckpointDocument)

@@ -1,4 +1,4 @@
-"""`/api/archive`, `/api/resume`: archive or resume several sessions with one request, and previews of both.
+"""`/api/archive`, `/api/resume`, `/api/stop`, `/api/remove`: the same for several sessions with one request.
 
 Each session is a change of its own, with its plan hash, its audit entry and its outcome in the response. One that is
 refused does not stop the others.
@@ -94,6 +94,29 @@ def resume_several(request: Request, served: Served, body: SeveralBody) -> Respo
         return ActionResult(document=None, session=started.session.id, undo=f"relight stop {started.session.title}")
 
     return _each(request, served, "resume", body, do)
+
+
+@post(router, "/api/stop", model=SeveralDocument)
+def stop_several(request: Request, served: Served, body: SeveralBody) -> Response:
+    """Stop several running sessions, one after the other. Saved steps are kept."""
+
+    def do(rl: Relight, session: str) -> ActionResult:
+        # Unpinned: the process that ends commits steps itself, which a pinned store would refuse as a change.
+        stopped = rl.plain.runs.stop(session)
+        return ActionResult(document=None, session=stopped.session, undo=f"relight resume {stopped.session[:12]}")
+
+    return _each(request, served, "stop", body, do)
+
+
+@post(router, "/api/remove", model=SeveralDocument, scope="admin")
+def remove_several(request: Request, served: Served, body: SeveralBody) -> Response:
+    """Remove several sessions and all their data. One that a fork or a child needs is refused, others go."""
+
+    def do(rl: Relight, session: str) -> ActionResult:
+        rl.sessions.remove(session)
+        return ActionResult(document=None)
+
+    return _each(request, served, "remove", body, do)
 
 
 def _each(

@@ -102,12 +102,32 @@
     return { ok: answer.ok, status: answer.status, document };
   }
 
+  // Many sessions are sent in groups, each under a key of its own: pressed again after a lost answer, what was done is
+  // answered as before, and the rest is done.
+  const GROUP = 100;
+  async function inGroups(form, value) {
+    const all = value.sessions, send = (body, once) => call(form.dataset.method, form.dataset.path, body, form.dataset.plan, once);
+    if (!all || all.length <= GROUP) return send(all && value.plans ? { ...value, plans: only(value.plans, all) } : value, key);
+    const sum = { items: [], done: 0, refused: 0 };
+    for (let first = 0; first < all.length; first += GROUP) {
+      const sessions = all.slice(first, first + GROUP);
+      const got = await send({ ...value, sessions, plans: only(value.plans ?? {}, sessions) }, `${key}-${first}`);
+      if (!got.ok) return got;
+      sum.items.push(...got.document.items);
+      sum.done += got.document.done;
+      sum.refused += got.document.refused;
+      $("[data-confirm]", form).textContent = `${sum.items.length} of ${all.length}`;
+    }
+    return { ok: true, status: 200, document: sum };
+  }
+  const only = (plans, ids) => Object.fromEntries(Object.entries(plans).filter(([id]) => ids.includes(id)));
+
   async function act(form) {
     const confirm = $("[data-confirm]", form), problem = $("[data-problem]", form);
     confirm.disabled = true;
     problem.hidden = true;
     let got;
-    try { got = await call(form.dataset.method, form.dataset.path, sent(form), form.dataset.plan); }
+    try { got = await inGroups(form, sent(form)); }
     catch { // no answer: it may have been done. The same key again is done once, and answered as the first time.
       problem.hidden = false;
       problem.textContent = "The server did not answer; it is not known whether it was done.\nPress the button again: if it was done, it is not done twice, and you are told what came of it.";

@@ -174,6 +174,13 @@ SentDocument = document(
     **_GONE_ON,
 )
 DecidedDocument = document("DecidedDocument", None, CheckpointDocument, **_GONE_ON)
+AcknowledgedDocument = document(
+    "AcknowledgedDocument",
+    "Whether a session's reason to need a person is acknowledged; `until` is null if it holds until something new.",
+    session=str,
+    acknowledged=bool,
+    until=datetime | None,
+)
 _AT: Final = frozenset({"at_us"})
 UpkeepDocument = document(
     "UpkeepDocument",

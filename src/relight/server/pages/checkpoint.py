@@ -132,6 +132,7 @@ def actions_of(sheet: CheckpointView, plan: ResumePlan) -> list[Action]:
     here = "" if sheet.seq < sheet.head else "it is the head already"
     return [
         Action(verb="fork", label="Fork here…", href=f"{at}/fork", primary=not sheet.live),
+        Action(verb="edit", label="Edit and fork…", href=f"{at}/edit"),
         Action(verb="resume", label="Resume from here…", href=f"{at}/resume", why_not=over or why_resume),
         Action(
             verb="rewind",

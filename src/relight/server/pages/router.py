@@ -18,7 +18,8 @@ from relight.server.http.api_docs import operations_of
 from relight.server.http.frame import PLAIN_STYLE
 from relight.server.http.guard import needs
 from relight.server.http.problems import Problem
-from relight.server.pages import checkpoint, compare, costs, dialog_routes, operations, session_routes, step
+from relight.server.pages import checkpoint, compare, costs, operations, session_routes, step
+from relight.server.pages.dialogs import routes as dialogs
 from relight.server.pages.digest import digest
 from relight.server.pages.rendering import answer, asset_response, render
 from relight.server.pages.sessions import PAGE, adoptable, filters_of, listing, rows
@@ -35,7 +36,7 @@ def pages(service: Service) -> APIRouter:
     site = Site(service)
     router = APIRouter(dependencies=[Depends(needs("read"))], include_in_schema=False)
     _first(router, site)
-    for noun in (session_routes, step, checkpoint, compare, costs, operations, dialog_routes, search_page):
+    for noun in (session_routes, step, checkpoint, compare, costs, operations, dialogs, search_page):
         noun.add(router, site)
     return router
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -38,6 +38,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     href: str
     why_not: str = ""
     primary: bool = False
+    opens: Literal["dialog", "page"] = "dialog"
 
     @property
     def possible(self) -> bool:
@@ -162,11 +163,18 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
         ),
         Action(verb="clear", label="Clear…", href=f"{at}/clear", why_not="" if info.evidence else "it has no owner"),
         Action(
+            verb="acknowledge",
+            label="Acknowledge…",
+            href=f"{at}/acknowledge",
+            why_not="" if info.attention is not None else "it does not need you",
+        ),
+        Action(
             verb="archive",
             label="Archive…",
             href=f"{at}/archive",
             why_not=over or running or ("" if allowed(info.status, "archived") else f"it is {info.status}"),
         ),
+        Action(verb="output", label="Output", href=f"/sessions/{info.id}/output", opens="page"),
         Action(verb="export", label="Export…", href=f"{at}/export", why_not=no_step),
         Action(verb="remove", label="Remove…", href=f"{at}/remove", why_not=running),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -112,6 +113,16 @@ def _add_parts(router: APIRouter, site: Site) -> None:
         files = site.rl.files.status(info.id, start=True) if info.workspace else None
         changed = files.changed if files is not None else None
         return answer("peek.html", head=header_of(info, site.now()), rows=shown, files=changed)
+
+    @router.get("/sessions/{ref}/output", response_class=HTMLResponse)
+    def output(request: Request, ref: str) -> Response:
+        info = found(site, ref)
+        values: dict[str, Any] = {"parts": site.rl.runs.output(info.id), "session": info.id}
+        if request.query_params.get("part"):
+            return answer("output_body.html", **values)
+        attach = shlex.join(info.attach) if info.attach else ""
+        title = words.title(info)
+        return site.page(request, "output.html", nav="sessions", title=title, attach=attach, **values)
 
     @router.get("/sessions/{ref}/spark", response_class=HTMLResponse)
     def spark(ref: str) -> Response:

@@ -199,6 +199,13 @@ def rows(rl: Relight, filters: Filters, shown: Sequence[str], new: Collection[st
     return [line_of(info, now, unserved) for info in found]
 
 
+def matching(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionInfo]:
+    """All sessions that match the filters, on every page, newest first."""
+    every = msgspec.structs.replace(filters, before="", sort="created", reversed=False)
+    found = _found(rl, every, now, limit=None)
+    return (info for info in found if not filters.directory or words.working_directory(info) == filters.directory)
+
+
 def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
     """Adoptable native sessions on this machine: agent, number, and the command that adopts the newest."""
     found = rl.runs.adoptable(most=ADOPTABLE)

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import relight
 from relight.journal.queues.small_records import pack_record
-from relight.server.pages.dialogs import VERBS
+from relight.server.pages.dialogs.session import VERBS
 from relight.server.pages.rendering import ASSETS, assets, environment
 from relight.sessions.session import writer_of
 from relight.testing.clock import ManualClock

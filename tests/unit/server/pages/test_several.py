@@ -146,3 +146,24 @@ def test_why_they_stopped_is_only_text_wherever_it_is_shown(harness: ServerHarne
     assert len(given["plans"]) == 2
     for page in (text, shown):
         assert "<img" not in page and "\x1b" not in page
+
+
+def test_all_that_match_are_chosen_and_what_cannot_be_done_is_left_alone(
+    harness: ServerHarness, tmp_path: Path
+) -> None:
+    for n in range(3):
+        stopped(harness, tmp_path, f"night-{n}", "boom", "auth")
+    with harness.rl.session("done") as s:
+        s.complete(1)
+    client = harness.client("admin")
+    text, body = dialog(client, "/do/several/remove?status=failed")
+    assert "Delete 3 sessions" in text and len(body["plans"]) == 3 and 'data-typed="3"' in text
+    text, body = dialog(client, f"/do/several/resume?ids={harness.rl.sessions.get('done').id},nothing-here")
+    assert "left alone" in text and "it is possible for none of them now" in text
+    ids = [harness.rl.sessions.get(f"night-{n}").id for n in range(3)]
+    harness.rl.history.fork(ids[0], name="needs-it")
+    done = client.post("/api/remove", json={"sessions": ids, "plans": {ids[1]: "older"}}).json()
+    assert [one["done"] for one in done["items"]] == [False, False, True], "a fork needs one, one has moved"
+    assert client.post("/api/stop", json={"sessions": [ids[0]]}).json()["refused"] == 1
+    assert harness.client("operate").post("/api/remove", json={"sessions": ids}).status_code == 403
+    assert client.get("/do/several/rename", headers={"accept": "text/html"}).status_code == 404

@@ -74,6 +74,8 @@ class Dialog(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     undo: str = ""
     """API path that undoes it, offered in the notification afterwards"""
+    download: str = ""
+    """address of a file that the dialog offers instead of an action"""
     done: str = ""
     """text of the notification afterwards"""
     goes: str = ""

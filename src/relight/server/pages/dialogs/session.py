@@ -12,13 +12,24 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from relight.errors import NotFound, NotResumable, RelightError, UsageError
 from relight.history.documents import path_text
+from relight.journal.conversation.edited_message import text_of_message
 from relight.journal.files.undo_log import next_undo
 from relight.journal.retention import days_text
-from relight.server.pages import dialogs_answering as answering
 from relight.server.pages.checkpoint import effects_line
-from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Option, again_fields, call_rows, open_calls
+from relight.server.pages.dialogs import answering
+from relight.server.pages.dialogs.values import (
+    Dialog,
+    DialogContext,
+    Field,
+    Option,
+    again_fields,
+    call_rows,
+    open_calls,
+)
 from relight.text import format as words
 from relight.text.facts import plan_facts
 from relight.values.info import ResumePlan, SessionInfo
@@ -166,6 +177,31 @@ def _fork(context: DialogContext) -> Dialog:
         lines=call_rows(open_calls(context.rl, f"{context.info.id}@{at}", "fork")),
         done=f"forked from {context.name}@{at}",
         goes="/sessions/{id}",
+    )
+
+
+def _edit(context: DialogContext) -> Dialog:
+    """Edit the last message or tool result of the checkpoint, in a fork."""
+    at = context.seq if context.seq is not None else context.info.head
+    made, trouble, text = _fork(msgspec.structs.replace(context, seq=at)), "", None
+    try:
+        messages = context.rl.history.load(f"{context.info.id}@{at}").messages
+        text = text_of_message(messages[-1]) if messages else None
+    except RelightError as error:
+        trouble = error.message
+    field = Field(
+        kind="text", name="edit", label="The last message at this checkpoint", value=text or "", required=True
+    )
+    return msgspec.structs.replace(
+        made,
+        title=f"Edit {words.ref(context.info)}@{at}, then fork",
+        confirm="Fork with this text",
+        happens=f"Make a new session from @{at} whose last message has the text below. It does not start by itself.",
+        kept=f"{context.name} stays as it is; calls that ran do not run again in the fork.",
+        command=f"{made.command} --edit TEXT",
+        fields=[field, *(one for one in made.fields if one.name != "prompt")],
+        lines=[("not undone", *effects_line(context.rl, context.info, at)), *made.lines],
+        why_not=trouble or ("" if text is not None else "the last message there has no text that can be edited here"),
     )
 
 
@@ -376,6 +412,30 @@ def _clear(context: DialogContext) -> Dialog:
     )
 
 
+def _acknowledge(context: DialogContext) -> Dialog:
+    info = context.info
+    reason = f"{info.attention.kind.replace('_', ' ')}: {info.attention.text}" if info.attention is not None else ""
+    return Dialog(
+        title=f"Acknowledge {context.name}",
+        confirm="Acknowledge",
+        happens=f"{context.name} leaves Needs you, for everybody who looks at this store.",
+        kept="The session stays as it is. A new step or another reason is shown again at once.",
+        back="Withdraw it with the command and --off, or do anything to the session.",
+        command=shlex.join(["relight", "acknowledge", words.ref(info)]),
+        path=f"/api/sessions/{info.id}/acknowledge",
+        exact=reason,
+        fields=[
+            Field(
+                kind="number",
+                name="hours",
+                label="Ask again after so many hours (empty: only when something new happens)",
+            )
+        ],
+        why_not="" if info.attention is not None else "it does not need you",
+        done=f"{context.name} is acknowledged",
+    )
+
+
 def _archive(context: DialogContext) -> Dialog:
     return Dialog(
         title=f"Archive {context.name}",
@@ -429,6 +489,7 @@ def _export(context: DialogContext) -> Dialog:
         back="`relight import FILE` imports it, here or elsewhere.",
         command=shlex.join(["relight", "export", name, f"{name}.relight"]),
         path="",
+        download=f"/api/sessions/{context.info.id}/export",
     )
 
 
@@ -450,6 +511,7 @@ def _label(context: DialogContext) -> Dialog:
 _VERBS: Final[dict[str, Callable[[DialogContext], Dialog]]] = {
     "resume": _resume,
     "fork": _fork,
+    "edit": _edit,
     "rewind": _rewind,
     "restore": _restore,
     "undo": _undo,
@@ -458,6 +520,7 @@ _VERBS: Final[dict[str, Callable[[DialogContext], Dialog]]] = {
     "send": answering.send,
     "stop": _stop,
     "clear": _clear,
+    "acknowledge": _acknowledge,
     "archive": _archive,
     "remove": _remove,
     "export": _export,
