@@ -25,3 +25,20 @@ def test_a_pause_is_set_seen_and_ended_and_refuses_starts_meanwhile(tmp_path: Pa
     assert client.post("/api/unpause", json={}).json()["pause"] is None
     assert harness.rl.admin.paused() is None
     harness.close()
+
+
+def test_every_page_has_one_button_that_pauses_and_says_who_did(tmp_path: Path) -> None:
+    harness = ServerHarness(tmp_path / "p.db")
+    fill(harness.rl)
+    client = harness.client("operate")
+    pages = ("/", "/operations", "/costs", f"/sessions/{harness.rl.sessions.get('fix-login').id}")
+    html = {"Accept": "text/html"}
+    for page in pages:
+        assert 'href="/do/pause"' in client.get(page, headers=html).text, page
+    assert "ended within two seconds" in client.get("/do/pause", headers=html).text
+    harness.rl.admin.pause(by="ada <b>", reason="the bill")
+    for page in pages:
+        shown = client.get(page, headers=html).text
+        assert "Everything is paused" in shown and "ada &lt;b&gt;: the bill" in shown, page
+    assert "/api/unpause" in client.get("/do/pause", headers=html).text
+    harness.close()

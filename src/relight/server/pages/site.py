@@ -24,6 +24,7 @@ from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.checkpoint import at
 from relight.values.info import SessionInfo
+from relight.values.queues import Pause
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -116,6 +117,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool
     why_not: str
     cures: list[str]
+    paused: str = ""
+    """since when and by whom everything is paused"""
 
     @property
     def needing(self) -> int:
@@ -154,7 +157,16 @@ def frame_of(rl: Relight, now: datetime) -> Frame:
         durable=info.durability == "power-loss",
         why_not=promise(info),
         cures=list(info.durability_cures),
+        paused=pause_text(rl.admin.paused(), now),
     )
+
+
+def pause_text(pause: Pause | None, now: datetime) -> str:
+    """Who paused everything, when and why; empty if nothing is paused."""
+    if pause is None:
+        return ""
+    ago = words.age(words.seconds_between(at(pause.at_us), now))
+    return f"{ago} ago by {pause.by}" + (f": {shortened(one_line(pause.reason), _MAX_TEXT)}" if pause.reason else "")
 
 
 def promise(info: StoreInfo) -> str:

@@ -11,9 +11,10 @@ from starlette.responses import HTMLResponse, Response
 
 from relight.errors import RelightError
 from relight.server.http.guard import principal_of
-from relight.server.pages.dialogs.session import dialog, retention_dialog, sweep_dialog
+from relight.server.pages.dialogs.session import dialog
 from relight.server.pages.dialogs.several import MAX_CHOSEN, archive_dialog, resume_dialog, several_dialog
 from relight.server.pages.dialogs.starting import adopt_dialog, new_dialog
+from relight.server.pages.dialogs.store import pause_dialog, retention_dialog, sweep_dialog
 from relight.server.pages.dialogs.values import Dialog
 from relight.server.pages.rendering import answer
 from relight.server.pages.session_routes import found
@@ -68,6 +69,10 @@ def add(router: APIRouter, site: Site) -> None:
     @router.get("/operations/do/sweep", response_class=HTMLResponse)
     def sweep(request: Request) -> Response:
         return _rendered(site, request, sweep_dialog(site.rl), home="/operations")
+
+    @router.get("/do/pause", response_class=HTMLResponse)
+    def pause(request: Request) -> Response:
+        return _rendered(site, request, pause_dialog(site.rl, site.now()), home="/")
 
     @router.get("/operations/do/retention", response_class=HTMLResponse)
     def retention(request: Request) -> Response:

@@ -18,7 +18,6 @@ from relight.errors import NotFound, NotResumable, RelightError, UsageError
 from relight.history.documents import path_text
 from relight.journal.conversation.edited_message import text_of_message
 from relight.journal.files.undo_log import next_undo
-from relight.journal.retention import days_text
 from relight.server.pages.checkpoint import effects_line
 from relight.server.pages.dialogs import answering
 from relight.server.pages.dialogs.values import (
@@ -528,54 +527,3 @@ _VERBS: Final[dict[str, Callable[[DialogContext], Dialog]]] = {
     "settle": answering.settle,
 }
 VERBS: Final = tuple(_VERBS)
-
-
-def sweep_dialog(rl: Relight) -> Dialog:
-    """Confirmation of a sweep, with a preview of what it removes."""
-    going = rl.admin.sweep(dry_run=True)
-    names = going.names[:50]
-    more = f" and {len(going) - len(names)} more" if len(going) > len(names) else ""
-    freed = words.size(going.size_bytes + going.file_bytes)
-    return Dialog(
-        title="Sweep",
-        confirm="Sweep",
-        happens=f"Remove {words.count(len(going), 'session')} past retention; {freed} freed.",
-        kept="Unfinished sessions, and those that a remaining fork reads from.",
-        back="This cannot be undone.",
-        command="relight sweep",
-        path="/api/sweep",
-        lines=[("removes", ", ".join(names) + more, "")] if names else [],
-        danger=True,
-        why_not="" if len(going) else "nothing is due",
-        done="swept",
-    )
-
-
-def retention_dialog(rl: Relight) -> Dialog:
-    """Setting the retention policy, with the number of sessions that are past it now."""
-    policy = rl.admin.retention()
-    would = rl.admin.kept_longer_than(policy.finished_days if policy.finished_days is not None else 7.0)
-    number = f"{'at least ' if would.more else ''}{words.count(would.sessions, 'session')}"
-    now = days_text(policy.finished_days) if policy.is_set else "7d"
-    return Dialog(
-        title="Retention",
-        confirm="Set",
-        happens="Finished sessions are removed this long after their end, once a day, by servers, workers and"
-        " supervisors of this store. Setting the policy removes nothing.",
-        kept="Unfinished sessions, and those that a remaining fork reads from. Removals are recorded in the audit log.",
-        back="Set it to off to remove nothing more. Removed sessions cannot be recovered.",
-        command=f"relight sweep --set {now}",
-        path="/api/retention",
-        lines=[
-            ("now", words.policy_text(policy), ""),
-            ("over", f"{number} finished over {days_text(would.days)} ago, {words.size(would.size_bytes)}", ""),
-        ],
-        fields=[
-            Field(kind="line", name="retention", label="Keep for", required=True, value=now, hint="7d, 36h, 2w, off")
-        ],
-        danger=True,
-        why_not=f"{policy.set_by} is set for this server, and takes precedence"
-        if policy.set_by == "RELIGHT_RETENTION"
-        else "",
-        done="the policy is set",
-    )
