@@ -23,8 +23,9 @@
   // -- rows with boxes: the choice is kept by id, so that live updates of the rows do not lose it ----------------------
 
   const bar = $("#picked"), picked = new Set();
+  const idOf = (box) => box.closest("tr").dataset.id;
   function choose() {
-    for (const box of $$("[data-pick]")) if (box.checked !== picked.has(box.value)) box.checked = picked.has(box.value);
+    for (const box of $$("[data-pick]")) { const on = picked.has(idOf(box)); if (box.checked !== on) box.checked = on; }
     const all = $("[data-pick-all]", bar).checked;
     bar.hidden = !picked.size && !all;
     $("[data-number]", bar).textContent = all ? "all chosen" : `${picked.size} chosen`;
@@ -33,7 +34,7 @@
   }
   if (bar) {
     document.addEventListener("change", ({ target }) => {
-      if (target.matches("[data-pick]")) picked[target.checked ? "add" : "delete"](target.value);
+      if (target.matches("[data-pick]")) picked[target.checked ? "add" : "delete"](idOf(target));
       else if (!target.matches("[data-pick-all]")) return;
       choose();
     });
