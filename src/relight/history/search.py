@@ -49,6 +49,7 @@ MAX_READ: Final = 4096
 MAX_SCANNED: Final = 20_000
 """steps that are read in a store without an index"""
 _MAX_NAMED: Final = 200
+_MAX_WORDS: Final = 4
 _LAST_CHARACTER: Final = "\U0010ffff"
 
 Progress = Callable[[int], object]
@@ -343,10 +344,15 @@ def _path(context: Context, head: Head, oldest: int) -> list[range]:
 
 def _named(context: Context, query: Query, since_us: int | None, most: int) -> list[SearchHit]:
     """Sessions by their name, id, key, task or labels."""
-    word = max((word for term in query.terms for word in term.words), key=len)
-    records = context.store.list_sessions(stores.Query(text=word, created_since_us=since_us, limit=_MAX_NAMED))
+    words = sorted({word for term in query.terms for word in term.words}, key=lambda word: (-len(word), word))
+    records: list[stores.Record] | None = None
+    for word in words[:_MAX_WORDS]:  # the next one where this one is in more names than are looked at
+        found_by = context.store.list_sessions(stores.Query(text=word, created_since_us=since_us, limit=_MAX_NAMED))
+        records = found_by if records is None or len(found_by) < len(records) else records
+        if len(records) < _MAX_NAMED:
+            break
     found = []
-    for record in records:
+    for record in records or ():
         identity = record.identity
         shown = excerpt(query, searchable(identity))
         if shown is not None:
