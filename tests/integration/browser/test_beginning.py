@@ -24,6 +24,7 @@ def test_a_message_is_edited_in_a_fork_and_a_session_is_downloaded(site: Site) -
     page.get_by_label("Name (optional)").fill("other")
     assert violations(page) == []
     confirm(page).click()
+    expect(page.locator("h1")).to_have_text("other")
     expect(page).to_have_url(site.address(f"/sessions/{site.rl.sessions.get('other').id}"))
     assert site.rl.history.load("other").messages == [{"role": "user", "content": "write to bob"}]
     page.goto(site.address(f"/sessions/{s.id}/do/export"))

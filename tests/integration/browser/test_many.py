@@ -75,7 +75,7 @@ def test_a_session_is_found_among_ten_thousand(many: Site) -> None:
     page.locator(".found h2 a").click()
     expect(page.locator("h1")).to_have_text("task-04321")
     page.goto(many.address("/?q=ticket+4321+of"))
-    expect(page.locator("tr.s .name")).to_have_text("task-04321")
+    expect(page.locator("tr.s .name a")).to_have_text("task-04321")
 
 
 def test_what_was_said_is_found_among_ten_thousand_and_opens_at_its_step(many: Site) -> None:

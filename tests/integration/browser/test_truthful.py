@@ -142,6 +142,6 @@ def test_a_queued_session_says_what_it_waits_for_and_that_no_worker_serves_its_q
     expect(page.locator("tr.s[data-ref=planned] .nowcell")).to_contain_text("scheduled for")
     assert [rl.sessions.get(name).queued_as for name in ("nobody", "planned")] == ["in_line", "scheduled"]
     page = site.page(f"/sessions/{rl.sessions.get('nobody').id}")
-    expect(page.locator("#head .say")).to_contain_text("which no worker serves")
+    expect(page.locator("#head .say").first).to_contain_text("which no worker serves")
     page = site.page("/operations")
     expect(page.locator("#main")).to_contain_text("no worker serves it")
