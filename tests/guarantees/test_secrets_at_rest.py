@@ -32,7 +32,7 @@ from tests.support.redis_server import RedisServer, redis_program
 from tests.support.server_harness import ServerHarness
 from tests.support.shell import Shell, eventually
 
-PLAIN = {"Asked", "Parent", "RunPolicy", "QueuePosition", "Lease", "Usage", "Owner", "Instant", "Entry"}
+PLAIN = {"Away", "Asked", "Parent", "RunPolicy", "QueuePosition", "Lease", "Usage", "Owner", "Instant", "Entry"}
 """values of ours that hold ids, numbers and words of ours alone"""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from relight.stores.session_locks import SessionLocks
+from relight.stores.session_locks import MAX_KEPT, SessionLocks
 
 NAMES = [f"s{number}" for number in range(3_000)]
 
@@ -37,9 +37,10 @@ def test_threads_of_one_session_exclude_each_other() -> None:
     assert most == 1
 
 
-def test_a_lock_that_nobody_uses_is_forgotten() -> None:
+def test_locks_that_nobody_uses_are_bounded_and_one_that_is_held_stays() -> None:
     locks = SessionLocks()
-    for name in NAMES:
-        with locks.of(name):
-            assert len(locks) == 1
-    assert len(locks) == 0
+    with locks.of("held") as _:
+        for number in range(MAX_KEPT + 10):
+            with locks.of(f"s{number}"):
+                assert len(locks) <= MAX_KEPT + 2
+        assert locks.of("held").locked()

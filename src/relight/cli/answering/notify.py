@@ -33,7 +33,9 @@ _QUIET_SECONDS: Final = 15.0
 def notify(
     cli: CliContext, targets: tuple[str, ...], link: str | None, once: bool, is_test: bool, as_json: bool
 ) -> int:
-    """Notify a person when a session asks, waits for an approval, fails, halts or gets stuck.
+    """Notify a person when a session needs one.
+
+    That is when it asks, waits for an approval, fails, halts or gets stuck.
 
     TARGET is `ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC` or the address of a webhook. Each cause is sent once, also over
     restarts; an address that does not answer is tried again. Exit 1 with --once or --test if one did not answer."""

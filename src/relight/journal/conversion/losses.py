@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
 import msgspec
@@ -59,6 +58,8 @@ def differences(given: Sequence[Message], read: Sequence[Message]) -> list[Loss]
         report.add("changed", "message", max(len(before), len(after)))
         return report.losses()
     keys = [[msgspec.json.encode(one) for one in side] for side in (before, after)]
+    from difflib import SequenceMatcher  # the command line imports this module at every start
+
     for tag, a, b, c, d in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         if tag != "equal":
             _compare(before[a:b], after[c:d], report)
