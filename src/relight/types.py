@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from relight.library.facade import Relight
     from relight.library.loaded import Loaded
     from relight.operations.health import Health
+    from relight.operations.output import Output
     from relight.operations.remove import Forgotten, Removed
     from relight.operations.retention import Kept
     from relight.ports.clock import Clock, Entropy, Host
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from relight.supervision.pause import Paused
     from relight.supervision.program import Supervision
     from relight.supervision.stop import Stopped
+    from relight.values.acknowledged import Acknowledged
     from relight.values.call import Call, Effect, PlannedCall
     from relight.values.checkpoint import Checkpoint
     from relight.values.info import Attention, ChildInfo, FilesPlan, FilesState, Reason, ResumePlan, SessionInfo
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from relight.values.usage import Usage
 
 __all__ = [
+    "Acknowledged",
     "Adoptable",
     "Allowance",
     "Attention",
@@ -105,6 +108,7 @@ __all__ = [
     "Needing",
     "OpenCall",
     "Operation",
+    "Output",
     "Pause",
     "Paused",
     "Pending",
@@ -153,6 +157,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Acknowledged": "relight.values.acknowledged",
     "Adoptable": "relight.supervision.adopt",
     "Allowance": "relight.values.policy",
     "Attention": "relight.values.info",
@@ -195,6 +200,7 @@ _MODULES = {
     "Needing": "relight.history.attention",
     "OpenCall": "relight.sessions.turns.loop",
     "Operation": "relight.journal.files.undo_log",
+    "Output": "relight.operations.output",
     "Pause": "relight.values.queues",
     "Paused": "relight.supervision.pause",
     "Pending": "relight.values.session",

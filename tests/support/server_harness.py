@@ -74,6 +74,7 @@ class ServerHarness:
         return client
 
     def close(self) -> None:
+        self.service.starter.detach()  # as a server does that ends
         self.guard.tokens.state.close()
         self.rl.close()
 

@@ -148,12 +148,8 @@ class AsyncRuns:
         return await alone(partial(self._sync.command, agent, prompt), self._effects)
 
     async def directory(self, ref: str) -> Path:
-        """The run directory of a session: its logs, its hook socket."""
+        """The run directory of a session: its logs, its hook socket. A full id need not exist yet."""
         return await alone(partial(self._sync.directory, ref), self._effects)
-
-    async def directory_of(self, session: str) -> Path:
-        """The run directory for a session id, which need not exist yet."""
-        return await alone(partial(self._sync.directory_of, session), self._effects)
 
     async def take_command(self, session: str) -> tuple[str, ...] | None:
         """The command line given to `create`, if the stored one is redacted; for one start in another process."""

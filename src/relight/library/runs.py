@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,12 +239,9 @@ class Runs(Noun):
         return launching.headless(self._context, agent, prompt)
 
     def directory(self, ref: str) -> Path:
-        """The run directory of a session: its logs, its hook socket."""
-        return self._context.run_directory(self._found(ref).identity.id)
-
-    def directory_of(self, session: str) -> Path:
-        """The run directory for a session id, which need not exist yet."""
-        return self._context.run_directory(session)
+        """The run directory of a session: its logs, its hook socket. A full id need not exist yet."""
+        is_id = re.fullmatch("[0-9a-f]{32}", ref) is not None
+        return self._context.run_directory(ref if is_id else self._found(ref).identity.id)
 
     def take_command(self, session: str) -> tuple[str, ...] | None:
         """The command line given to `create`, if the stored one is redacted; for one start in another process."""

@@ -95,7 +95,7 @@ def start_in_background(
     request = _request_for(rl, ref, options)
     fills = options.restore or (request.pending is not None and bool(request.pending.files))
     rl = rl.plain
-    log = rl.runs.directory_of(request.session) / "supervisor.log"
+    log = rl.runs.directory(request.session) / "supervisor.log"
     child, pipe, log_start = _spawn_supervisor(rl, request, log)
     try:
         report = _wait_for_report(pipe, seconds or (FILES_SECONDS if fills else START_SECONDS))

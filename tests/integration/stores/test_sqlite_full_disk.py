@@ -43,7 +43,7 @@ def store(disk: Path) -> Path:
     """A store of ten megabytes on a full disk: one large session, one of many small messages, one to keep."""
     path = disk / "relight.db"
     with relight.open(path) as rl:
-        for name, size, count in (("large", 800_000, 26), ("many", 200, 900), ("kept", 200, 5)):
+        for name, size, count in (("large", 800_000, 26), ("many", 200, 2500), ("kept", 200, 5)):
             with rl.session(name) as s:
                 for number in range(count):
                     s.append({"role": "user", "content": f"canary-{name}-{number} {os.urandom(size // 2).hex()}"})
