@@ -99,6 +99,7 @@ def main() -> None:
     saver = RelightSaver(rl)
     warm(saver)
     rl.history.load("warm")
+    assert tried(rl, saver, "honest", encoded("fine")) == 0  # decoders are made from our own types at their first use
     bad = [*map(raw, extensions()), *map(raw, marks()), *map(raw, constructors()), pickle.dumps(Evil())]
     bad += [raw([value, {"x": value}]) for value in extensions()[:20]]
     bad += [bytes(chance.randrange(256) for _ in range(chance.randrange(1, 60))) for _ in range(rounds)]
