@@ -318,3 +318,19 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def begin_alone(s: AgentHarness, prompt: str = TASK) -> None:
+    """The agent as its user starts it, without relight."""
+    environment = {name: value for name, value in s.environment().items() if not name.startswith("RELIGHT_")}
+    done = subprocess.run(
+        s.agent(prompt),
+        cwd=s.work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.agent_harness import OTHERS, SECONDS, TASK, UNKNOWN, append, harness, lines
+from tests.support.agent_harness import OTHERS, SECONDS, TASK, UNKNOWN, append, begin_alone, harness, lines
 from tests.support.fake_model import texts
 from tests.support.shell import eventually
 
@@ -95,22 +93,6 @@ def test_a_fork_a_rewind_and_a_blank_home_have_the_conversation_of_their_checkpo
         assert "writes two" not in "\n".join(texts(s.model.requests()[before].items))
         assert lines(s.work) == ["one", "two"]
         s.do("verify", "job")
-
-
-def begin_alone(s: Any, prompt: str = TASK) -> None:
-    """The agent as its user starts it, without relight."""
-    environment = {name: value for name, value in s.environment().items() if not name.startswith("RELIGHT_")}
-    done = subprocess.run(
-        s.agent(prompt),
-        cwd=s.work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", OTHERS)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.agent_harness import KINDS, SECONDS, TASK, append, harness, lines
+from tests.support.agent_harness import KINDS, TASK, append, begin_alone, harness, lines
 from tests.support.fake_model import texts
 
 pytestmark = pytest.mark.agents
@@ -87,22 +86,6 @@ def test_exported_and_imported_it_goes_on_in_another_home_store_and_directory(ki
         assert lines(work) == ["one", "two", "three"]
         assert lines(here.work) == ["one", "two"]
         there.do("verify", "job")
-
-
-def begin_alone(s: Any, prompt: str = TASK) -> None:
-    """The agent as its user starts it, without relight."""
-    environment = {name: value for name, value in s.environment().items() if not name.startswith("RELIGHT_")}
-    done = subprocess.run(
-        s.agent(prompt),
-        cwd=s.work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)

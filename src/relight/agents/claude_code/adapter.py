@@ -13,6 +13,7 @@ from relight.agents.claude_code.growing import Growing
 from relight.agents.claude_code.subagent_usage import SubagentUsage
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
+from relight.agents.native.defaults import CommandReader
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, random_id
 from relight.ports.agent import (
@@ -35,7 +36,7 @@ _RECENT: Final = 500
 """last lines that are searched for the model's name"""
 
 
-class ClaudeCode:
+class ClaudeCode(CommandReader):
     """Adapter of Claude Code, `claude`."""
 
     name = "claude"
@@ -50,6 +51,7 @@ class ClaudeCode:
     own_cost = staticmethod(tree.own_cost)
     subagent_usage = staticmethod(SubagentUsage)
     new_id = staticmethod(random_id)
+    understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)
     locate = staticmethod(directories.locate)
     everywhere = staticmethod(directories.everywhere)
@@ -64,13 +66,6 @@ class ClaudeCode:
 
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
         return ()
-
-    def recognises(self, command: Sequence[str]) -> bool:
-        return command_line.understand(command) is not None
-
-    def task_of(self, command: Sequence[str]) -> str | None:
-        found = command_line.understand(command)
-        return found.prompt if found is not None else None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         named = command_line.named_id(command)

@@ -16,7 +16,7 @@ import msgspec
 
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, native_binary, search_path, split
+from relight.agents.native.program import Program, native_binary, parsed, search_path
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Hooks, Launch, Surroundings
 
@@ -121,17 +121,14 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 def understand(command: Sequence[str]) -> Understood | None:
     """Parse a command; None if it does not run a session of Claude Code."""
-    found = split(command, PROGRAM)
+    found = parsed(command, PROGRAM, _GRAMMAR)
     if found is None:
         return None
-    try:
-        line = argv.parse(found[1], _GRAMMAR)
-    except UsageError:
-        return None
+    start, line = found
     words = line.words()
     if line.has(*_ELSEWHERE) or (words and words[0] in _COMMANDS):
         return None
-    return Understood(start=found[0], line=line)
+    return Understood(start=start, line=line)
 
 
 def named_id(command: Sequence[str]) -> str | None:

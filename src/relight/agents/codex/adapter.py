@@ -12,6 +12,7 @@ from relight.agents.codex import rollout_lines as making
 from relight.agents.codex.dialect import CODEX_DIALECT
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
+from relight.agents.native.defaults import CommandReader
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
 from relight.ports.agent import (
@@ -34,7 +35,7 @@ _IDEMPOTENT: Final = names("apply_patch")
 """a patch that has been applied no longer fits, and fails without harm"""
 
 
-class Codex:
+class Codex(CommandReader):
     """The adapter of Codex, named `codex`."""
 
     name = "codex"
@@ -44,6 +45,7 @@ class Codex:
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 
+    understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)
     everywhere = staticmethod(directories.everywhere)
     key = staticmethod(rollout.key_of)
@@ -56,13 +58,6 @@ class Codex:
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
         named = directories.key_of(surroundings)
         return (named,) if named is not None else ()
-
-    def recognises(self, command: Sequence[str]) -> bool:
-        return command_line.understand(command) is not None
-
-    def task_of(self, command: Sequence[str]) -> str | None:
-        found = command_line.understand(command)
-        return found.prompt if found is not None else None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         found = command_line.understand(command)

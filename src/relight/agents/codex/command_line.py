@@ -15,7 +15,7 @@ import msgspec
 from relight.agents.codex import gate
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, native_binary, search_path, split
+from relight.agents.native.program import Program, native_binary, parsed, search_path
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Launch, Surroundings
 
@@ -80,13 +80,10 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 def understand(command: Sequence[str]) -> Understood | None:
     """Parse a command; None if it does not run a session of Codex."""
-    found = split(command, PROGRAM)
+    found = parsed(command, PROGRAM, _GRAMMAR)
     if found is None:
         return None
-    try:
-        line = argv.parse(found[1], _GRAMMAR)
-    except UsageError:
-        return None
+    start, line = found
     words = list(line.words())
     headless = bool(words) and words[0] in _EXEC
     if headless:
@@ -98,7 +95,7 @@ def understand(command: Sequence[str]) -> Understood | None:
     verb = words.pop(0) if words and words[0] in _GOING_ON else ""
     named = words.pop(0) if verb and words and not line.has("--last") else None
     prompt = words[-1] if words and words[-1] != "-" else None
-    return Understood(start=found[0], line=line, headless=headless, verb=verb, named=named, prompt=prompt)
+    return Understood(start=start, line=line, headless=headless, verb=verb, named=named, prompt=prompt)
 
 
 def launch(ask: Ask) -> Launch:

@@ -1,16 +1,41 @@
-"""What an adapter does that has no hooks, no sub-agents of its own and no figure for a session's cost."""
+"""What adapters share: reading a command, and the defaults of an agent without hooks, sub-agents and a cost of its
+own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from relight.ports.agent import AgentDialect, Decision, Follower, Heard, Line, OwnCost, Surroundings, Transcript
 from relight.values.call import Effect
 
 
-class Defaults:
+class Understood(Protocol):
+    """A parsed command of an agent."""
+
+    @property
+    def prompt(self) -> str | None: ...
+
+
+class CommandReader(ABC):
+    """Base of an adapter that reads its agent's command lines."""
+
+    @staticmethod
+    @abstractmethod
+    def understand(command: Sequence[str]) -> Understood | None:
+        """Parse a command; None if it does not run a session of this agent."""
+
+    def recognises(self, command: Sequence[str]) -> bool:
+        return self.understand(command) is not None
+
+    def task_of(self, command: Sequence[str]) -> str | None:
+        found = self.understand(command)
+        return found.prompt if found is not None else None
+
+
+class Defaults(CommandReader):
     """Base of an adapter: nothing is heard, and an unknown tool may have any effect."""
 
     dialect: AgentDialect | None = None
@@ -38,8 +63,9 @@ class Defaults:
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
         return None
 
+    @abstractmethod
     def follow(self, path: Path) -> Follower:
-        raise NotImplementedError
+        """See `AgentAdapter.follow`."""
 
     def read(self, path: Path) -> Transcript:
         return self.follow(path).read()

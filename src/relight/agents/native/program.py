@@ -16,6 +16,9 @@ from typing import Final
 
 import msgspec
 
+from relight.agents.native import argv
+from relight.errors import UsageError
+
 _LAUNCHERS: Final[dict[str, tuple[str, ...]]] = {
     "npx": (),
     "bunx": (),
@@ -57,6 +60,18 @@ def split(command: Sequence[str], program: Program) -> tuple[tuple[str, ...], tu
         stop = index + 2 if tuple(command[index + 1 : index + 2]) == ("--",) and called == "npm" else index + 1
         return tuple(command[:stop]), tuple(command[stop:])
     return None
+
+
+def parsed(
+    command: Sequence[str], program: Program, grammar: argv.Grammar
+) -> tuple[tuple[str, ...], argv.CommandLine] | None:
+    """The words that start the program, and its parsed arguments; None if the command starts something else, or has
+    arguments that the program would refuse."""
+    found = split(command, program)
+    try:
+        return (found[0], argv.parse(found[1], grammar)) if found is not None else None
+    except UsageError:
+        return None
 
 
 def native_binary(start: Sequence[str], program: Program, *, directory: str, path: str | None) -> str | None:

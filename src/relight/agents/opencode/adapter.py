@@ -36,6 +36,7 @@ class Opencode(Defaults):
     pure = names("read grep glob list webfetch websearch codesearch todoread todowrite lsp skill question")
     idempotent = names("write edit multiedit patch apply_patch")
 
+    understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)
     locate = staticmethod(database.locate)
     everywhere = staticmethod(database.everywhere)
@@ -45,13 +46,6 @@ class Opencode(Defaults):
     answered = staticmethod(rows.answered)
     keep = staticmethod(jsonl.keep)
     append = staticmethod(database.append)
-
-    def recognises(self, command: Sequence[str]) -> bool:
-        return command_line.understand(command) is not None
-
-    def task_of(self, command: Sequence[str]) -> str | None:
-        found = command_line.understand(command)
-        return found.prompt if found is not None else None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         found = command_line.understand(command)

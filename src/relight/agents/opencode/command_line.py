@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from relight.agents.native import argv
-from relight.agents.native.program import Program, native_binary, search_path, split
+from relight.agents.native.program import Program, native_binary, parsed, search_path
 from relight.agents.opencode import database
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Launch, Surroundings
@@ -60,16 +60,13 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 def understand(command: Sequence[str]) -> Understood | None:
     """Parse a command; None if it is not `opencode run` on this machine."""
-    found = split(command, PROGRAM)
+    found = parsed(command, PROGRAM, _GRAMMAR)
     if found is None:
         return None
-    try:
-        line = argv.parse(found[1], _GRAMMAR)
-    except UsageError:
-        return None
+    start, line = found
     if line.words()[:1] != ("run",) or line.has(*_ELSEWHERE):
         return None
-    return Understood(start=found[0], line=line)
+    return Understood(start=start, line=line)
 
 
 def launch(ask: Ask) -> Launch:

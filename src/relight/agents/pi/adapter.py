@@ -35,6 +35,7 @@ class Pi(Defaults):
     pure = names("read grep find ls")
     idempotent = names("write edit")
 
+    understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)
     locate = staticmethod(directories.locate)
     everywhere = staticmethod(directories.everywhere)
@@ -45,13 +46,6 @@ class Pi(Defaults):
     answered = staticmethod(making.answered)
     keep = staticmethod(jsonl.keep)
     append = staticmethod(jsonl.append)
-
-    def recognises(self, command: Sequence[str]) -> bool:
-        return command_line.understand(command) is not None
-
-    def task_of(self, command: Sequence[str]) -> str | None:
-        found = command_line.understand(command)
-        return found.prompt if found is not None else None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         found = command_line.understand(command)

@@ -14,7 +14,7 @@ import msgspec
 
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, split
+from relight.agents.native.program import Program, parsed
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Launch
 
@@ -62,17 +62,14 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 def understand(command: Sequence[str]) -> Understood | None:
     """Parse a command; None if it does not run a session of pi."""
-    found = split(command, PROGRAM)
+    found = parsed(command, PROGRAM, _GRAMMAR)
     if found is None:
         return None
-    try:
-        line = argv.parse(found[1], _GRAMMAR)
-    except UsageError:
-        return None
+    start, line = found
     words, mode = line.words(), line.value("--mode")
     if line.has(*_ELSEWHERE) or mode == "rpc" or (words and words[0] in _COMMANDS):
         return None
-    return Understood(start=found[0], line=line, headless=line.has("--print") or mode == "json")
+    return Understood(start=start, line=line, headless=line.has("--print") or mode == "json")
 
 
 def launch(ask: Ask) -> Launch:
