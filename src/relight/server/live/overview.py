@@ -21,6 +21,8 @@ from relight.values.status import Status
 _MIN_SECONDS: Final = 0.5
 _SHARE: Final = 10
 """polling may take a tenth of the time"""
+_MAX_PAUSE_SECONDS: Final = 2.0
+"""but a busy machine or a slow store keeps no page waiting longer than this"""
 _MAX_UNFINISHED: Final = 1000
 _MAX_NEW: Final = 50
 _MAX_STEPS: Final = 1000
@@ -62,14 +64,17 @@ class Overview:
         self._number = 0
         self._next_poll = 0.0
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a poll is allowed again."""
+        return time.monotonic() >= self._next_poll
+
     def poll(self) -> list[Change]:
-        """The changes since the last poll; empty while the next poll is not due."""
-        now = time.monotonic()
-        if now < self._next_poll:
-            return []
+        """The changes since the last poll."""
+        began = time.monotonic()
         changes = list(self._changes())
-        took = time.monotonic() - now
-        self._next_poll = now + max(_MIN_SECONDS, took * _SHARE)
+        ended = time.monotonic()
+        self._next_poll = ended + min(max(_MIN_SECONDS, (ended - began) * _SHARE), _MAX_PAUSE_SECONDS)
         return changes
 
     def _changes(self) -> Iterator[Change]:

@@ -143,19 +143,20 @@ class Hub:
     # -- the follower ---------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        token, idle = object(), 0
+        token, idle, is_behind = object(), 0, False
         while not self._stopping.wait(self._settings.poll_seconds):
             idle += 1
             try:
                 # The change token spares the reads while nothing is written. Every tenth poll reads anyway: a status
                 # can change without a write, when a lease expires.
                 now: object = self._rl.store.changed()
-                if now == token and idle < _MAX_IDLE_POLLS:
+                is_due = self._overview.is_due
+                if now == token and idle < _MAX_IDLE_POLLS and not (is_behind and is_due):
                     continue
-                token, idle = now, 0
+                token, idle, is_behind = now, 0, not is_due
                 for session, topic in list(self._topics.items()):
                     self._poll(session, topic)
-                changes = self._overview.poll()
+                changes = self._overview.poll() if is_due else []
                 self.polls += 1
                 if changes:
                     self._on_loop(self._all.put, [self._overview_frame(*one) for one in changes])
