@@ -163,6 +163,24 @@ def _rss_mb(pid: int) -> float:
     return 0.0
 
 
+def addresses(middle: str, longest: str) -> dict[str, tuple[str, bool]]:
+    """What is measured: each address with whether it is a page; middle and longest are session ids."""
+    return {
+        "first page": ("/", True),
+        "session page": (f"/sessions/{middle}", True),
+        "session page of 10,000 messages": (f"/sessions/{longest}", True),
+        "list of 100": ("/api/sessions", False),
+        "list, failed": ("/api/sessions?status=failed", False),
+        "search": ("/api/sessions?q=fix-login-4998", False),
+        "search without a hit": ("/api/sessions?q=nobody-has-this", False),
+        "attention": ("/api/attention", False),
+        "one session": (f"/api/sessions/{middle}", False),
+        "its plan": (f"/api/sessions/{middle}/can-resume", False),
+        "100 steps": (f"/api/sessions/{middle}/steps", False),
+        "metrics": ("/metrics", False),
+    }
+
+
 def measure(build: Path) -> dict[str, Any]:
     """Pages, then listeners."""
     began = time.perf_counter()
@@ -171,21 +189,7 @@ def measure(build: Path) -> dict[str, Any]:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65_536, most), most))
     with serving(store) as (server, port, token):
-        middle = f"{SESSIONS // 2:032x}"
-        paths = {
-            "first page": ("/", True),
-            "session page": (f"/sessions/{middle}", True),
-            "session page of 10,000 messages": (f"/sessions/{SESSIONS:032x}", True),
-            "list of 100": ("/api/sessions", False),
-            "list, failed": ("/api/sessions?status=failed", False),
-            "search": ("/api/sessions?search=fix-login-4998", False),
-            "search without a hit": ("/api/sessions?search=nobody-has-this", False),
-            "attention": ("/api/attention", False),
-            "one session": (f"/api/sessions/{middle}", False),
-            "its plan": (f"/api/sessions/{middle}/can-resume", False),
-            "100 steps": (f"/api/sessions/{middle}/steps", False),
-            "metrics": ("/metrics", False),
-        }
+        paths = addresses(f"{SESSIONS // 2:032x}", f"{SESSIONS:032x}")
         times = {what: asked(port, token, path, html=html) for what, (path, html) in paths.items()}
         before = _rss_mb(server.pid)
         with relight.open(store) as rl, rl.session(f"bench-{os.getpid()}") as session:

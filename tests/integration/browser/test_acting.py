@@ -158,17 +158,7 @@ def test_files_are_previewed_and_restored_as_chosen(site: Site, tmp_path: Path) 
 def test_a_fork_from_an_old_checkpoint_leads_to_its_own_page(site: Site, tmp_path: Path) -> None:
     session = editing(site, tmp_path / "work")
     page = site.page(f"/sessions/{session}")
-    row = page.locator(".row.labelled")
-    link = row.get_by_role("link", name="open")
-
-    def is_offered() -> bool:
-        """Who points at a row sees it; the first news may draw the row anew under a pointer that rests."""
-        page.mouse.move(0, 0)
-        row.hover()
-        return link.is_visible()
-
-    eventually(is_offered, what="the link of a row that is pointed at")
-    link.click()
+    page.locator(".row.labelled").get_by_role("link", name="open").click()
     page.locator("[data-verb=fork]").click()
     page.get_by_label("Name").fill("other-way")
     confirm(page).click()

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 from starlette.testclient import TestClient
 
+from bench.server import addresses
 from relight.server.http.compression import MIN_BYTES
 from tests.support.server_harness import Answer, ServerHarness, listening
 
@@ -39,6 +40,11 @@ def test_no_query_parameter_is_ignored(client: TestClient) -> None:
     assert all(name in known for name in ("status", "sort", "since", "until", "q", "cursor")), known
     assert Answer(client.post(f"{LOGIN}/stop?force=1", json={})).status == 400
     assert client.get("/api/sessions?label=team=web&label=team=web").status_code == 200, "a label may be repeated"
+
+
+def test_every_address_that_the_benchmark_measures_is_answered(client: TestClient) -> None:
+    for path, _ in addresses("fix-login", "fix-login").values():
+        assert client.get(path).status_code == 200, path
 
 
 def test_every_order_has_every_session_once_over_its_pages(harness: ServerHarness, client: TestClient) -> None:
