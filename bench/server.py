@@ -82,7 +82,8 @@ def _session(number: int, bodies: list[bytes]) -> tuple[Record, list[Step]]:
     for at, body in enumerate(bodies, 1):
         step = Step(
             session=session, seq=at, kind="message", at_us=began + at * 1_000_000, attempt=1, base=at - 1, since=0,
-            message_count=at, turns=at // 2, key=at.to_bytes(8, "big"), digest=b"", body=body,
+            message_count=at, turns=at // 2, open=(), label=None, key=at.to_bytes(8, "big"), digest=b"",
+            body=body,
         )  # fmt: skip
         before = step_digest(before, step)
         steps.append(Step(**{name: getattr(step, name) for name in step.__struct_fields__} | {"digest": before}))
@@ -198,8 +199,8 @@ def measure(build: Path) -> dict[str, Any]:
             after = _rss_mb(server.pid)
             session.complete()
             made_id = session.id
-        with relight.open(store) as rl:
-            rl.sessions.remove(made_id)
+    with relight.open(store) as rl:  # after the server has ended: a reader would keep the bytes in the log
+        rl.sessions.remove(made_id)
     return {
         "generated_seconds": made,
         "pages": {what: {"ms": ms, "bytes": size} for what, (ms, size) in times.items()},

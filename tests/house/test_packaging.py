@@ -77,6 +77,15 @@ def _version(rest: str) -> list[str]:
     return re.sub(r";[^-]*", "", rest).split()
 
 
+def test_nothing_lies_in_the_top_directory_that_nobody_put_there() -> None:
+    top = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    documents = {one for one in top if one.isupper() or one.endswith(".md") or one.startswith(".")}
+    assert top - documents == {
+        "Containerfile", "Makefile", "bench", "compose.yaml", "docs", "pyproject.toml", "requirements", "src", "tests",
+        "tools",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("word", [*REGISTRIES, *MACHINE_PATHS])
 def test_no_file_knows_a_registry_or_a_machine(word: str) -> None:
     telling = [

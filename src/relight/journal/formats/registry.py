@@ -18,6 +18,8 @@ from relight.journal.formats.gemini import GEMINI
 from relight.journal.formats.openai_chat import OPENAI_CHAT
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 
+_PROVIDERS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, BEDROCK, GEMINI)
+
 _HINTS: Final[tuple[tuple[str, Format], ...]] = (
     ("anthropic", ANTHROPIC),
     ("claude", ANTHROPIC),
@@ -32,7 +34,7 @@ _HINTS: Final[tuple[tuple[str, Format], ...]] = (
 @cache
 def formats() -> tuple[Format, ...]:
     """All formats: those of providers' APIs, and of native transcripts."""
-    return (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, BEDROCK, GEMINI, *extensions.installed().formats())
+    return (*_PROVIDERS, *extensions.installed().formats())
 
 
 def by_name(name: str) -> Format:
@@ -45,12 +47,17 @@ def by_name(name: str) -> Format:
 
 def recognised(message: ProviderDict) -> Format | None:
     """The format that this message can only be of, if there is one."""
-    found = next((format for format in formats() if format.recognises(message)), None)
-    # Formats of other distributions are costly to look for. A message with a role fits a provider's API, and a native
-    # line has none, so a conversation with a model never pays for them.
+    found = _first_of(_PROVIDERS, message)
+    # Agents' formats are imported at their first use, and those of other distributions are costly to look for. A
+    # message with a role fits a provider's API, and a native line has none: a model's conversation pays for neither.
     if found is None and "role" not in message:
-        return next((format for format in extensions.installed().more_formats() if format.recognises(message)), None)
+        installed = extensions.installed()
+        return _first_of(installed.formats(), message) or _first_of(installed.more_formats(), message)
     return found
+
+
+def _first_of(candidates: Iterable[Format], message: ProviderDict) -> Format | None:
+    return next((format for format in candidates if format.recognises(message)), None)
 
 
 def detect(messages: Iterable[ProviderDict], provider: str | None = None) -> Format:
