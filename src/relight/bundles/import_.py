@@ -152,8 +152,9 @@ class _Import:
             raise self._in_the_way("the session", here, own)
         identity = here.identity
         if self._trusted and identity.labels.get(IMPORTED) == "untrusted":
-            identity = self._identity(own.identity, identity.workspace, identity.pools, identity.name)
-            self._context.store.update(identity)
+            identity = self._context.store.update(
+                identity.id, lambda now: self._identity(own.identity, now.workspace, now.pools, now.name)
+            )
         return self._report(identity, already_here=True)
 
     def _has_step(self, here: Record, part: Part) -> bool:

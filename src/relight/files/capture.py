@@ -23,7 +23,7 @@ from relight.ports.store import Query
 from relight.ports.workspace import Workspace, Workspaces
 from relight.sessions.context import Context
 from relight.values.checkpoint import Checkpoint
-from relight.values.session import Identity
+from relight.values.session import Identity, change_between
 from relight.values.snapshot import Snapshot
 from relight.values.status import STATUSES
 from relight.values.step import Changes, StepKind
@@ -110,7 +110,7 @@ def record_workspace(
     """Record the session's roots, and when they are captured."""
     wanted = fitted(context, found.identity, workspace, moments)
     if wanted != found.identity:
-        context.store.update(wanted)
+        wanted = context.store.update(wanted.id, change_between(found.identity, wanted))
     return Found(identity=wanted, head=found.head, seq=found.seq)
 
 

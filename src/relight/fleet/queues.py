@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -140,7 +141,7 @@ def enqueue(
         change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
         write_once(context, recorder, "status", Changes(status=change), queue_position=queue_position)
     policy = policy_with(context, identity, limits)
-    context.store.update(msgspec.structs.replace(identity, queue_position=queue_position, policy=policy))
+    context.store.update(identity.id, partial(msgspec.structs.replace, queue_position=queue_position, policy=policy))
 
 
 def refuse_unstartable(identity: Identity) -> None:

@@ -104,10 +104,11 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
 
 def _note_unlabelled(context: Context, step: Step) -> None:
     """Before the label is removed: the step's digest covers it, so `verify` would report it as lost."""
-    record = context.store.find(step.session)
-    if step.label is not None and record is not None and step.seq not in record.identity.unlabelled:
-        noted = [*record.identity.unlabelled, step.seq]
-        context.store.update(msgspec.structs.replace(record.identity, unlabelled=noted))
+    if step.label is not None:
+        context.store.update(
+            step.session,
+            lambda now: msgspec.structs.replace(now, unlabelled=sorted({*now.unlabelled, step.seq})),
+        )
 
 
 def _observed(context: Context, session: str) -> tuple[list[CheckpointRow], dict[str, Identity], Head]:

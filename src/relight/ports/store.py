@@ -114,8 +114,10 @@ class Store(Protocol):
         it up by `update`, see sessions/names.py)."""
         ...
 
-    def update(self, identity: Identity) -> None:
-        """Replace a session's identity record (name, labels, policy). NotFound, or Conflict if the name is taken."""
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        """Change a session's identity record (name, labels, policy); returns it as it is now. `change` is given the
+        stored one within the transaction, so that no concurrent change is undone; it may be called more than once.
+        NotFound, or Conflict if the name is taken."""
         ...
 
     def find(self, session: str) -> Record | None:

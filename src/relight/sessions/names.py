@@ -7,6 +7,7 @@ has it. A crash between the two writes is harmless: the name is then free.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -50,7 +51,8 @@ def release_archived(context: Context, name: str | None) -> None:
     """Before a session is created under a name: an archived one that still has it releases it, and keeps its id."""
     record = context.store.find_named(name) if name is not None else None
     if record is not None and _is_archived(record):
-        context.store.update(msgspec.structs.replace(record.identity, name=None, former_name=name))
+        release = partial(msgspec.structs.replace, name=None, former_name=name)
+        context.store.update(record.identity.id, lambda now: release(now) if now.name == name else now)
 
 
 def _is_archived(record: Record) -> bool:

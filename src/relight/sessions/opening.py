@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -149,7 +150,7 @@ def checked_seconds(lease_seconds: float) -> float:
 
 def release_name(context: Context, found: Found) -> None:
     """Free the name of this session for another one; the session keeps its id."""
-    context.store.update(msgspec.structs.replace(found.identity, name=None))
+    context.store.update(found.identity.id, partial(msgspec.structs.replace, name=None))
 
 
 def take_inherited(context: Context, name: str) -> tuple[Found | None, str | None]:
@@ -184,10 +185,8 @@ def _notify_child(context: Context, parent: Found) -> None:
 def set_policy(context: Context, recorder: Recorder, policy: RunPolicy) -> None:
     """Change the limits of the session from now on; writes nothing if they are equal."""
     if policy != recorder.identity.policy:
-        recorder.identity = msgspec.structs.replace(recorder.identity, policy=policy)
-        stored = context.store.find(recorder.identity.id)  # its name or labels may have been changed meanwhile
-        before = stored.identity if stored is not None else recorder.identity
-        context.store.update(msgspec.structs.replace(before, policy=policy))
+        change = partial(msgspec.structs.replace, policy=policy)
+        recorder.identity = context.store.update(recorder.identity.id, change)
 
 
 def recorder_for(context: Context, found: Found) -> Recorder:

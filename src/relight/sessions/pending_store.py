@@ -6,6 +6,7 @@ works with it; the first commit writes session and step together. Until then a c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -47,11 +48,11 @@ class PendingStore:
         mine = not self._begun and self._record.identity.id.startswith(prefix)
         return [self._record, *found][:limit] if mine else found
 
-    def update(self, identity: Identity) -> None:
-        if self._is_mine(identity.id):
-            self._record = Record(identity=identity, head=self._record.head)
-        else:
-            self._store.update(identity)
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        if not self._is_mine(session):
+            return self._store.update(session, change)
+        self._record = Record(identity=change(self._record.identity), head=self._record.head)
+        return self._record.identity
 
     def commit(self, session: str, draft: Draft) -> Committed:
         """One durable step; the first one of the pending session creates it."""
@@ -83,17 +84,17 @@ class PendingStore:
         return not self._begun and session == self._record.identity.id
 
 
-def with_identity(context: Context, identity: Identity) -> Context:
+def with_change(context: Context, session: str, change: Callable[[Identity], Identity]) -> Context:
     """The same context, with an existing session as it will be once its next step is committed."""
-    return msgspec.structs.replace(context, store=cast(Store, ChangedStore(context.store, identity)))
+    return msgspec.structs.replace(context, store=cast(Store, ChangedStore(context.store, session, change)))
 
 
 class ChangedStore:
-    """Delegates to the store, and shows one session with another identity, which is written right after its next
-    commit: a claim that is refused, and a crash before it, leave the session as it was."""
+    """Delegates to the store, and shows one session with a change of its identity, which is written right after its
+    next commit: a claim that is refused, and a crash before it, leave the session as it was."""
 
-    def __init__(self, store: Store, identity: Identity) -> None:
-        self._store, self._identity = store, identity
+    def __init__(self, store: Store, session: str, change: Callable[[Identity], Identity]) -> None:
+        self._store, self._session, self._change = store, session, change
         self._begun = False
 
     def __getattr__(self, name: str) -> Any:
@@ -108,35 +109,29 @@ class ChangedStore:
     def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
         return [one for one in map(self._shown, self._store.find_prefixed(prefix, limit)) if one is not None]
 
-    def update(self, identity: Identity) -> None:
-        if self._is_mine(identity.id):
-            self._identity = identity
-        else:
-            self._store.update(identity)
-
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step; with the first one of the session, its identity."""
+        """One durable step; after the first one of the session, the change of its identity."""
         made = self._store.commit(session, draft)
-        if self._is_mine(session):
-            self._write()
+        self._write(session)
         return made
 
     def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
         """Outcome of a commit that may have been lost."""
         made = self._store.find_commit(session, key, after=after)
-        if made is not None and self._is_mine(session):
-            self._write()
+        if made is not None:
+            self._write(session)
         return made
 
-    def _write(self) -> None:
-        self._begun = True
-        faults.point("session.handed_over")
-        self._store.update(self._identity)
+    def _write(self, session: str) -> None:
+        if self._is_mine(session):
+            self._begun = True
+            faults.point("session.handed_over")
+            self._store.update(session, self._change)
 
     def _shown(self, record: Record | None) -> Record | None:
         if record is None or not self._is_mine(record.identity.id):
             return record
-        return Record(identity=self._identity, head=record.head)
+        return Record(identity=self._change(record.identity), head=record.head)
 
     def _is_mine(self, session: str) -> bool:
-        return not self._begun and session == self._identity.id
+        return not self._begun and session == self._session

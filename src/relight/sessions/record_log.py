@@ -15,6 +15,7 @@ Not thread-safe: the caller holds a lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -421,9 +422,7 @@ def write_whole(
 
 def rename(context: Context, identity: Identity, **fields: Any) -> Identity:
     """Change the name or key of a session."""
-    changed = msgspec.structs.replace(identity, **fields)
-    context.store.update(changed)
-    return changed
+    return context.store.update(identity.id, partial(msgspec.structs.replace, **fields))
 
 
 def read_and_claim(ledger: RecordLog, seconds: float) -> Iterator[NewEntries]:

@@ -74,8 +74,8 @@ class RecordedStore:
         head = recorded_fields.redacted(head, self._redactor, data=identity.redact)
         self._store.create(self._clean(identity), head)
 
-    def update(self, identity: Identity) -> None:
-        self._store.update(self._clean(identity))
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        return self._store.update(session, lambda identity: self._clean(change(identity)))
 
     def import_sessions(
         self,

@@ -7,7 +7,7 @@ that a reader can never change what a writer wrote.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
@@ -72,12 +72,14 @@ class MemoryStore:
             self._labels[identity.id] = []
             self._commits += 1
 
-    def update(self, identity: Identity) -> None:
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
         with self._lock:
-            self._require_head(identity.id)
+            self._require_head(session)
+            identity = change(unseal_identity(self._identities[session]))
             self._check_name_free(identity)
-            self._identities[identity.id] = seal(identity)
+            self._identities[session] = seal(identity)
             self._commits += 1
+            return identity
 
     def _check_name_free(self, identity: Identity) -> None:
         holder = self.find_named(identity.name) if identity.name is not None else None

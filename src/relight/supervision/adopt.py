@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -53,8 +54,7 @@ def adopt(
     total = Usage()
     for entry in transcript.entries:
         total = total + entry.usage if entry.usage is not None else total
-    identity = msgspec.structs.replace(made, model=transcript.model)
-    context.store.update(identity)
+    identity = context.store.update(made.id, partial(msgspec.structs.replace, model=transcript.model))
     changes = Changes(
         messages=[entry.line for entry in transcript.entries],
         usage=total,

@@ -26,8 +26,10 @@ from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
+from relight.sessions.pending_store import with_change
 from relight.supervision.failover import Failover
 from relight.supervision.first_start import FirstStart
+from relight.supervision.hand_over import Handed
 from relight.supervision.limits import limit_of
 from relight.supervision.program import Ended, Supervision
 from relight.supervision.start import LiveAttempt, Start
@@ -35,7 +37,7 @@ from relight.supervision.waiting import account_of, limited_until, wait
 from relight.supervision.watcher import Handover
 from relight.values.checkpoint import at
 from relight.values.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
-from relight.values.execution import Execution, Part, ResumeVerdict, Started, execution_of
+from relight.values.execution import Execution, ResumeVerdict, Started, execution_of
 from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.policy import RunPolicy
 from relight.values.session import Head
@@ -80,9 +82,8 @@ class AgentSupervision(Supervision):
         if not self._outwaited_limit():
             return self._ended(Exit(code=0))
         while True:
-            if self._restarts or self._handover is not None:
-                self._failover.apply()
-            live, exit = self._live_once(prompt)
+            handed = self._failover.next() if self._restarts or self._handover is not None else None
+            live, exit = self._live_once(prompt, handed)
             move = self._decide(live, exit, history)
             self._end_with(move)
             if move.again:
@@ -156,9 +157,11 @@ class AgentSupervision(Supervision):
             raise
         self.first_start.begun()
 
-    def _live_once(self, prompt: str | None) -> tuple[LiveAttempt, Exit]:
-        """Claim the session, start the agent and observe it to its end."""
+    def _live_once(self, prompt: str | None, handed: Handed | None) -> tuple[LiveAttempt, Exit]:
+        """Claim the session, for another agent if it is handed over, start the agent and observe it to its end."""
         before = self._head()
+        if handed is not None:
+            self._context = with_change(self._context, self._session, handed.over)
         self._begin()
         self._question = None  # of the previous attempt: the agent asks its hook again
         recorder = self._owned()
@@ -171,7 +174,10 @@ class AgentSupervision(Supervision):
         except BaseException as error:
             start.abandon()
             if not self.first_start.roll_back(recorder):
-                self._roll_back(before, start.part, error)
+                self._roll_back(before, start, error)
+                self.first_start.hand_back()
+                if handed is not None:
+                    self._context.store.update(self._session, handed.back)
             raise
         self.started, self._child = start.started, live.child
         orphans = start.started.orphans if start.started is not None else ()
@@ -199,10 +205,12 @@ class AgentSupervision(Supervision):
     def _set_question(self, question: str) -> None:
         self._question = question
 
-    def _roll_back(self, before: Head, part: Part, error: BaseException) -> None:
-        """Restore the status before a failed start, with a note which part of it failed."""
+    def _roll_back(self, before: Head, start: Start, error: BaseException) -> None:
+        """Restore the conversation and the status before a failed start, with a note which part of it failed."""
         if isinstance(error, LeaseLost) or self._recorder is None or not self._recorder.owns:
             return
+        part = start.part
+        start.restore_conversation()
         if before.queue_position is not None and isinstance(error, StoreUnavailable):
             change = StatusChange(status="queued", reason=f"not started: {part}: {error}")
         elif before.status in ("queued", "failed", "terminated") and before.attempt:
@@ -324,8 +332,10 @@ class AgentSupervision(Supervision):
         transcript, recorder = live.observer.transcript, live.observer.recorder
         model = transcript.model if transcript is not None else None
         if model is not None and model != recorder.identity.model:
-            recorder.identity = recorder.identity.with_model(model, after=recorder.head.seq)
-            self._context.store.update(recorder.identity)
+            after = recorder.head.seq
+            recorder.identity = self._context.store.update(
+                self._session, lambda now: now.with_model(model, after=after)
+            )
 
     def _find_transcript(self, live: LiveAttempt, surroundings: Surroundings) -> None:
         adapter = live.observer.adapter

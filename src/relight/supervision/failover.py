@@ -12,6 +12,7 @@ from relight.journal.failover import FALLS, next_agent
 from relight.journal.retry import Move, failure_of, reason_of
 from relight.sessions.context import Context
 from relight.supervision import hand_over, launch
+from relight.supervision.hand_over import Handed
 from relight.supervision.waiting import account_of, limited_until
 from relight.values.ending import Verdict
 from relight.values.options import ResumeOptions
@@ -29,15 +30,14 @@ class Failover:
         self._context, self._session = context, session
         self._unusable: dict[str, int | None] = {}
         """agents that ended so: until when, None: for the life of this supervisor"""
-        self._chosen: Identity | None = None
+        self._chosen: Handed | None = None
 
     def decide(self, verdict: Verdict) -> Move | None:
         """What follows an ending: halted at the last permitted usage limit, or the next agent at once. None: neither
         applies, or no other agent can continue."""
         identity = resolve(self._context.store, self._session).identity
         if verdict.kind == "usage_limit":
-            identity = msgspec.structs.replace(identity, windows=identity.windows + 1)
-            self._context.store.update(identity)
+            identity = self._context.store.update(self._session, _one_window_more)
             most = identity.policy.windows
             if most is not None and identity.windows >= most:
                 why = f"it reached {identity.windows} usage limits, of {most} that it may: {reason_of(verdict)}"
@@ -56,14 +56,15 @@ class Failover:
             self._unusable[name] = None
         return None
 
-    def apply(self) -> None:
-        """Before the next attempt: the chosen agent, or the first one again if its limit is over."""
+    def next(self) -> Handed | None:
+        """For the next attempt, to be written with its claim: the chosen agent, or the first one again if its limit is
+        over."""
         found = resolve(self._context.store, self._session)
         chosen, self._chosen = self._chosen, None
         if chosen is None and hand_over.due_home(self._context, found.identity) is not None:
-            chosen = hand_over.handed(self._context, found, ResumeOptions()).identity
-        if chosen is not None:
-            self._context.store.update(chosen)
+            after = hand_over.handed(self._context, found, ResumeOptions()).identity
+            chosen = Handed(before=found.identity, after=after)
+        return chosen
 
     def _until(self, verdict: Verdict) -> int | None:
         """When an agent that ended so can be tried again; None: only a person can make it work."""
@@ -77,7 +78,7 @@ class Failover:
         policy = identity.policy
         return next_agent(current, policy.fallback, home=away.home, returns=policy.returns, unusable=unusable)
 
-    def _able(self, name: str, away: Away) -> Identity | None:
+    def _able(self, name: str, away: Away) -> Handed | None:
         """The session with this agent; None, with a notice, if it cannot be started or has met a limit itself."""
         context = self._context
         found = resolve(context.store, self._session)
@@ -92,4 +93,9 @@ class Failover:
         except RelightError as error:
             context.notify(f"{name} cannot continue: {error}")
             return None
-        return msgspec.structs.replace(identity, away=None if name == away.home else away)
+        after = msgspec.structs.replace(identity, away=None if name == away.home else away)
+        return Handed(before=found.identity, after=after)
+
+
+def _one_window_more(identity: Identity) -> Identity:
+    return msgspec.structs.replace(identity, windows=identity.windows + 1)

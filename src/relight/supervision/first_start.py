@@ -23,22 +23,15 @@ from relight.history.loading import Found, resolve
 from relight.operations.operator import next_prompt
 from relight.ports.runtime import Child
 from relight.sessions.context import Context
-from relight.sessions.pending_store import with_identity, with_pending
+from relight.sessions.pending_store import with_change, with_pending
 from relight.sessions.recorder import Recorder
 from relight.supervision import hand_over, launch
 from relight.values.call import Call
 from relight.values.checkpoint import at
 from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.outcome import StartOutcome, doubts_of
-from relight.values.session import Identity, Pending
+from relight.values.session import Pending
 from relight.values.step import Changes
-
-
-class Handed(msgspec.Struct, frozen=True, kw_only=True):
-    """An existing session that another agent continues."""
-
-    before: Identity
-    after: Identity
 
 
 class FirstStart:
@@ -52,11 +45,11 @@ class FirstStart:
         *,
         pending: Pending | None = None,
         asked: str | None = None,
-        handed: Handed | None = None,
+        handed: hand_over.Handed | None = None,
     ) -> None:
         self.context = with_pending(context, pending) if pending is not None else context
         if handed is not None:
-            self.context = with_identity(context, handed.after)
+            self.context = with_change(context, session, handed.over)
         self._handed = handed
         self.session = session
         self.asked = pending.asked if pending is not None else asked
@@ -210,10 +203,14 @@ class FirstStart:
                 self._directories.keep()
         return is_gone
 
+    def hand_back(self) -> None:
+        """After a failed start: an existing session has the agent again that it had before."""
+        if self._handed is not None and self._has_begun:
+            self.context.store.update(self.session, self._handed.back)
+            self._handed = None
+
     def _rolled_back(self, recorder: Recorder | None) -> bool:
         if self.pending is None:
-            if self._handed is not None and self._has_begun:
-                self.context.store.update(self._handed.before)
             return not self._has_begun
         if recorder is not None and recorder.owns:
             self.context.heartbeat.remove(recorder)
@@ -245,7 +242,7 @@ def plan(context: Context, ref: str, options: ResumeOptions) -> FirstStart:
     asked = f"{found.identity.id}@{restoring.position_of(found)}"
     if not forks:
         is_same = found.identity == before.identity
-        handed = None if is_same else Handed(before=before.identity, after=found.identity)
+        handed = None if is_same else hand_over.Handed(before=before.identity, after=found.identity)
         return FirstStart(context, found.identity.id, options, asked=asked, handed=handed)
     pending = fork.plan_fork(context, found, name=options.name, workspace=options.workspace, in_place=options.in_place)
     check_files(context, pending)

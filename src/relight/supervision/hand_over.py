@@ -36,7 +36,7 @@ from relight.supervision.observe import SIDECHAIN, Observer
 from relight.values.call import Effect
 from relight.values.info import HandOver
 from relight.values.options import ResumeOptions
-from relight.values.session import Identity
+from relight.values.session import Identity, change_between
 from relight.values.view import Call, Message, Result
 
 _MAX_FAULTS = 5
@@ -49,6 +49,21 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     adapter: AgentAdapter | None
     """None: not a coding agent's"""
     messages: list[Message]
+
+
+class Handed(msgspec.Struct, frozen=True, kw_only=True):
+    """An existing session that another agent continues: both ways, as changes of its identity."""
+
+    before: Identity
+    after: Identity
+
+    def over(self, identity: Identity) -> Identity:
+        """The session with the agent that it is handed over to."""
+        return change_between(self.before, self.after)(identity)
+
+    def back(self, identity: Identity) -> Identity:
+        """The session with the agent that it had before, because the other one could not be started."""
+        return change_between(self.after, self.before)(identity)
 
 
 # -- the decision ---------------------------------------------------------------------------------------------------

@@ -150,9 +150,8 @@ class Supervision:
         self._seen = self._head().seq
         self._last_head: Head | None = None
         """as last read by `_poll_journal`"""
-        self._polled_us, self._token = 0, object()
+        self._polled_us, self._restarts, self._lost_us, self._token = 0, 0, 0, object()
         self._sweeps, self._files = SweepCheck(context), RunFiles(self._context, session)
-        self._restarts, self._lost_us = 0, 0
 
     @property
     def session(self) -> str:
@@ -237,6 +236,7 @@ class Supervision:
             return self._claim()
         except BaseException:
             self.first_start.roll_back(self._recorder)
+            self.first_start.hand_back()
             raise
 
     def _claim(self) -> int:

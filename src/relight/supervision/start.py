@@ -20,6 +20,7 @@ import msgspec
 from relight.errors import RelightError, UsageError
 from relight.files import diff, restore
 from relight.files.capture import Files
+from relight.history.branching import rewind_view
 from relight.history.loading import Found, resolve
 from relight.journal.conversation import first_reply as estimating
 from relight.journal.conversation.brief import brief
@@ -39,7 +40,7 @@ from relight.supervision.observe import Observer
 from relight.values.ending import Verdict
 from relight.values.execution import Execution, Part, Started
 from relight.values.info import AgentState, FirstReply, HandOver
-from relight.values.session import Identity
+from relight.values.session import Head, Identity
 from relight.values.status import StatusChange
 from relight.values.step import Changes
 
@@ -142,6 +143,8 @@ class Start:
         self._files: Files | None = None
         self._listening: HookListener | None = None
         self._life: LiveAttempt | None = None
+        self._before: Head | None = None
+        """before the conversation was replaced by a converted one"""
         self.adapter = context.agent(recorder.identity)
         self.surroundings = surroundings_of(context, recorder.identity)
         self.part: Part = "runtime"
@@ -184,6 +187,14 @@ class Start:
         if self._life is not None:
             self._life.end()
         self.close()
+
+    def restore_conversation(self) -> None:
+        """After a failed start: the conversation as it was before it was converted for this agent."""
+        if self._before is not None:
+            found = resolve(self._context.store, f"{self._execution.session}@{self._before.seq}")
+            view, _ = rewind_view(self._context, found)
+            note = {"handed_back": f"{self.adapter.name} could not be started"}
+            self._recorder.commit("rewind", Changes(note=note, native=self._before.native), view=view)
 
     def close(self) -> None:
         """Close the hook channel and the workspaces."""
@@ -306,6 +317,7 @@ class Start:
         execution, fold = self._execution, observer.recorder.fold
         ready: Ready | None = None
         if lowest is None and source is not None:
+            self._before = self._recorder.head
             ready = hand_over.take_over(
                 observer,
                 source,
@@ -314,6 +326,7 @@ class Start:
                 task=execution.task,
                 now_us=self._context.clock.now_us(),
             )
+            self._before = self._before if ready is not None else None
         elif lowest is None:
             aside = self._context.run_directory(execution.session) / "native"
             ready = make_ready(

@@ -8,6 +8,7 @@ those are resumed again (`relight resume --all`), stopped ones are not.
 from __future__ import annotations
 
 import signal
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -131,11 +132,10 @@ def _request_stop(context: Context, found: Found, head: Head) -> bool:
         record = context.store.find(session)
         if record is None:
             raise NotFound(session)
-        # Written again if need be: the program may have been restarted since, or its owner may have replaced the
-        # identity record at the same moment.
+        # Written again if need be: the program may have been restarted since.
         attempt = record.head.attempt if record.head is not None else head.attempt
         if record.identity.stop_attempt != attempt:
-            context.store.update(msgspec.structs.replace(record.identity, stop_attempt=attempt))
+            context.store.update(session, partial(msgspec.structs.replace, stop_attempt=attempt))
         if _gone_within(context, found, head, ASK_SECONDS / _REQUEST_TRIES):
             return True
     return False

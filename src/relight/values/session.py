@@ -5,6 +5,8 @@ They are separate because every step rewrites the head, and a long task or large
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -108,6 +110,13 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
         """The identity with another model after this step."""
         models = [*self.models, (after, self.model or "")] if after and model != self.model else self.models
         return msgspec.structs.replace(self, model=model, models=models)
+
+
+def change_between(before: Identity, after: Identity) -> Callable[[Identity], Identity]:
+    """The change of exactly the fields in which they differ, for `Store.update`: a name or label that was changed
+    meanwhile stays."""
+    names = [name for name in Identity.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    return partial(msgspec.structs.replace, **{name: getattr(after, name) for name in names})
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -183,7 +183,8 @@ def test_a_worker_obeys_who_asks_from_another_machine(fleet: Fleet) -> None:
     wait_until("an effect", fleet.effects.read_text)
     record = fleet.rl.store.find(session)
     assert record is not None
-    fleet.rl.store.update(msgspec.structs.replace(record.identity, stop_attempt=1))  # as `stop` does from elsewhere
+    # as `stop` does from elsewhere
+    fleet.rl.store.update(session, lambda now: msgspec.structs.replace(now, stop_attempt=1))
     wait_until("the end", lambda: fleet.rl.sessions.get(session).reason == BY_A_PERSON, bound_seconds=30)
     assert fleet.rl.sessions.get(session).status == "terminated"
     again = fleet.rl.queues.enqueue(session)  # the request was for that attempt

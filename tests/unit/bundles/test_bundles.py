@@ -498,13 +498,13 @@ def _launched(machine: Machine) -> None:
 
 def test_an_untrusted_session_starts_nothing(here: Machine, there: Machine, tmp_path: Path) -> None:
     _launched(here)
-    here.rl.store.update(msgspec.structs.replace(resolve(here.rl.store, "job").identity, commands={"codex": ["x"]}))
+    session = resolve(here.rl.store, "job").identity.id
+    here.rl.store.update(session, lambda now: msgspec.structs.replace(now, commands={"codex": ["x"]}))
     with pytest.raises(UsageError, match="a directory for them is required"):
         there.rl.history.import_(bundle(here, tmp_path / "b", "job", key=KEY))
     made = there.rl.history.import_(tmp_path / "b", workspace=str(there.work))
     info = there.rl.sessions.get("job")
-    assert not made.trusted
-    assert made.signed_by is not None
+    assert not made.trusted and made.signed_by is not None
     assert info.labels["imported"] == "untrusted"
     assert info.command is None
     assert info.metadata["imported"]["command"] == COMMAND

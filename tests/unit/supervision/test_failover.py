@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import relight
@@ -17,27 +17,10 @@ from relight.supervision.failover import Failover
 from relight.values.ending import Scope, Verdict
 from relight.values.options import RunOptions
 from relight.values.policy import RunPolicy
+from tests.support import small_codex
 from tests.support.program_harness import UNSET, ProgramHarness
 
 TOKEN = "sk-ant-oat01-fakefakefakefake"
-CODEX = f"""#!{sys.executable} -IS
-# As much of Codex as a hand-over needs: it continues the thread it is asked for.
-import json, os, pathlib, sys
-words = sys.argv[1:]
-at = words.index("--")
-thread, prompt = words[at + 1], words[at + 2]
-[rollout] = pathlib.Path(os.environ["HOME"], ".codex", "sessions").rglob(f"rollout-*-{{thread}}.jsonl")
-before = [json.loads(line) for line in rollout.read_text().splitlines()]
-print(json.dumps({{"type": "thread.started", "thread_id": thread}}), flush=True)
-said = [("user", "input_text", prompt), ("assistant", "output_text", "codex went on")]
-items = [{{"type": "message", "role": r, "content": [{{"type": k, "text": t}}]}} for r, k, t in said]
-lines = [("response_item", item) for item in items] + [("event_msg", {{"type": "task_complete", "turn_id": "t"}})]
-with rollout.open("a") as file:
-    for number, (kind, payload) in enumerate(lines, len(before)):
-        stamp = f"2026-11-16T12:00:0{{number % 10}}.{{number:03d}}Z"
-        file.write(json.dumps({{"timestamp": stamp, "ordinal": number, "type": kind, "payload": payload}}) + "\\n")
-print(json.dumps({{"type": "turn.completed", "usage": {{}}}}), flush=True)
-"""
 
 
 def limit(reset: int) -> dict[str, Any]:
@@ -53,8 +36,7 @@ def limit(reset: int) -> dict[str, Any]:
 def harness(tmp_path: Path) -> Any:
     script = [{"text": "looks", "calls": [{"shell": "echo one >> log.txt"}]}, [limit(int(time.time()) + 3600)]]
     made = ProgramHarness(tmp_path, script, CLAUDE_CODE_OAUTH_TOKEN=TOKEN, ANTHROPIC_API_KEY=UNSET)
-    (made.bin / "codex").write_text(CODEX)
-    (made.bin / "codex").chmod(0o755)
+    small_codex.install(made.bin)
     yield made
     made.close()
 
@@ -99,6 +81,12 @@ def created(harness: ProgramHarness, rl: Relight, policy: RunPolicy) -> Failover
     return Failover(rl._context, session)
 
 
+def apply(rl: Relight, failover: Failover) -> None:
+    """As the claim of the next attempt does."""
+    if (handed := failover.next()) is not None:
+        rl.store.update(handed.after.id, handed.over)
+
+
 def verdict(kind: Any, cure: Any, wake_us: int | None = None) -> Verdict:
     return Verdict(kind=kind, source="result", scope=Scope(provider="anthropic"), text="no", cure=cure, wake_us=wake_us)
 
@@ -109,7 +97,7 @@ def test_the_last_permitted_usage_limit_halts(harness: ProgramHarness, monkeypat
         failover = created(harness, rl, RunPolicy(fallback=("codex",), windows=2))
         first = failover.decide(verdict("usage_limit", "wait_until", wake_us=2**60))
         assert first is not None and first.again and "it continues in codex" in (first.change.reason or "")
-        failover.apply()
+        apply(rl, failover)
         second = Failover(rl._context, rl.sessions.get("job").id).decide(verdict("usage_limit", "wait_until"))
         assert second is not None and second.change.status == "halted"  # counted over restarts of the supervisor
 
@@ -135,9 +123,11 @@ def test_it_returns_when_the_limit_is_over_if_it_may(
     with relight.open(harness.store) as rl:
         failover = created(harness, rl, RunPolicy(fallback=("codex",), returns=returns))
         assert failover.decide(verdict("usage_limit", "wait_until", wake_us=1)) is not None
-        failover.apply()
+        rl.store.update(rl.sessions.get("job").id, lambda now: msgspec.structs.replace(now, name="renamed"))
+        apply(rl, failover)
+        rl.store.update(rl.sessions.get("renamed").id, lambda now: msgspec.structs.replace(now, name="job"))
         assert rl.sessions.get("job").agent == "codex"
-        failover.apply()
+        apply(rl, failover)
         assert rl.sessions.get("job").agent == ("claude" if returns else "codex")
         plan = rl.runs.plan("job")
         assert plan.command is not None and plan.command[:2] == (["claude", "-p"] if returns else ["codex", "exec"])

@@ -130,9 +130,9 @@ def no_format(scene: Scene) -> Iterator[None]:
 @contextmanager
 def no_secret(scene: Scene) -> Iterator[None]:
     identity = scene.rl.store.find(scene.rl.sessions.get("job").id).identity  # type: ignore[union-attr]
-    scene.rl.store.update(msgspec.structs.replace(identity, secrets=["NO_SUCH_SECRET"]))
+    scene.rl.store.update(identity.id, lambda now: msgspec.structs.replace(now, secrets=["NO_SUCH_SECRET"]))
     yield
-    scene.rl.store.update(identity)
+    scene.rl.store.update(identity.id, lambda _: identity)
 
 
 @contextmanager
@@ -419,7 +419,7 @@ def test_a_resume_of_a_resume_inherits_the_whole_execution_context(scene: Scene)
     first = scene.rl.store.find(scene.rl.sessions.get("job").id)
     assert first is not None
     changed = msgspec.structs.replace(first.identity, labels={"team": "web"}, secrets=["SEEN"], runtime="process")
-    scene.rl.store.update(changed)
+    scene.rl.store.update(changed.id, lambda _: changed)
     once = scene.rl.runs.resume(scene.at(1), ResumeOptions(prompt="one")).ended.session
     twice = scene.rl.runs.resume(f"{once.id}@{once.head - 1}", ResumeOptions(prompt="two")).ended.session
     again = scene.rl.runs.resume(twice.id, ResumeOptions(prompt="three")).ended.session

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.errors import Conflict, NotFound
+from relight.errors import Conflict
 from relight.files import capture
 from relight.history.loading import Found, readable_head
 from relight.sessions.context import Context
@@ -84,12 +84,8 @@ def with_options(identity: Identity, changed: Mapping[str, Any]) -> Identity:
 
 def record_options(context: Context, session: str, changed: Mapping[str, Any]) -> None:
     """Write the changes onto the identity as it is stored now, which may have changed meanwhile."""
-    if not changed:
-        return
-    record = context.store.find(session)
-    if record is None:
-        raise NotFound(session)
-    context.store.update(with_options(record.identity, changed))
+    if changed:
+        context.store.update(session, lambda now: with_options(now, changed))
 
 
 def note_of(identity: Identity, changed: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ transactions that both find it free, the server lets one through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from psycopg import errors
@@ -71,9 +71,18 @@ def import_sessions(
         insert_label(cursor, sids[session], seq, label)
 
 
-def update(cursor: Cursor, identity: Identity) -> None:
-    """Replace a session's identity; NotFound, or Conflict if the name is taken."""
-    sid = lock_sid(cursor, identity.id)
+def update(cursor: Cursor, session: str, change: Callable[[Identity], Identity]) -> Identity:
+    """Change a session's identity; NotFound, or Conflict if the name is taken."""
+    cursor.execute(SQL["lock_identity"], (to_bytes(session),))  # first: what is read after it is what is replaced
+    row = cursor.execute(SQL["find_by_id"], (to_bytes(session),)).fetchone()
+    if row is None:
+        raise NotFound(session)
+    identity = change(read_record(row).identity)
+    _put_identity(cursor, row[0], identity)
+    return identity
+
+
+def _put_identity(cursor: Cursor, sid: int, identity: Identity) -> None:
     with _name_conflicts(cursor, identity):
         cursor.execute(SQL["update_session"], (*update_row(identity), sid))
     cursor.execute(SQL["delete_session_labels"], (sid,))
@@ -94,7 +103,7 @@ def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
     cursor.execute(SQL["delete_waiting"], (row[0],))
     queues.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0], head.status))
-    update(cursor, record.identity)
+    _put_identity(cursor, lock_sid(cursor, head.session), record.identity)
 
 
 def insert_label(cursor: Cursor, sid: int, seq: int, label: str) -> None:

@@ -127,9 +127,9 @@ class PostgresStore:
         with self._connections.transaction(identity.id) as cursor:
             sessions.create(cursor, identity, head)
 
-    def update(self, identity: Identity) -> None:
-        with self._connections.transaction(identity.id) as cursor:
-            sessions.update(cursor, identity)
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        with self._connections.transaction(session) as cursor:
+            return sessions.update(cursor, session, change)
 
     def find(self, session: str) -> Record | None:
         with self._connections.reading(session) as cursor:

@@ -5,7 +5,7 @@ A session has a list of the indexes it is in, so that it can be removed from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from relight.errors import Conflict, Corrupt, NotFound, StoreUnavailable
@@ -112,9 +112,11 @@ class Sessions:
 
     # -- changing ---------------------------------------------------------------------------------------------------
 
-    def update(self, identity: Identity) -> None:
-        """Replace a session's identity; NotFound, or Conflict if the name is taken."""
-        self._replace(identity, None, None)
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        """Change a session's identity; NotFound, or Conflict if the name is taken."""
+        changed = self._replace(session, change, None, None)
+        assert changed is not None
+        return changed
 
     def rebuild(self, head: Head, instead_of: bytes | None) -> None:
         """Replace a head that cannot be read, or that has the digest `instead_of`; else Conflict. Rebuilds the
@@ -127,30 +129,34 @@ class Sessions:
                 raise NotFound(head.session)
             if record.head is not None and record.head.digest != instead_of:
                 raise Conflict(f"{head.session}: its head is whole and is not replaced")
-            if self._replace(record.identity, head, raw or b""):
+            if self._replace(head.session, lambda identity: identity, head, raw or b"") is not None:
                 self._journal.forget(head.session)
                 return
         raise StoreUnavailable(f"{head.session}: others keep moving its head; nothing was written")
 
-    def _replace(self, identity: Identity, head: Head | None, expected: bytes | None) -> bool:
-        """Replace the identity, optionally the head, and all index entries. False if the head was not the expected
-        one."""
-        keys, id_ = self._keys.session(identity.id), text_bytes(identity.id)
+    def _replace(
+        self, session: str, change: Callable[[Identity], Identity], head: Head | None, expected: bytes | None
+    ) -> Identity | None:
+        """Change the identity, optionally replace the head, and all index entries. None if the head was not the
+        expected one."""
+        keys, id_ = self._keys.session(session), text_bytes(session)
         for _ in range(MAX_ATTEMPTS):
             (before, raw), facts, indexes = self._server.execute_all(
                 [("MGET", keys.identity, keys.head), ("HMGET", keys.facts, "m", "n"), ("SMEMBERS", keys.indexes)]
             )
-            if before is None:
-                raise NotFound(identity.id)
+            record = rows.read_record(session, before, raw)
+            if record is None:
+                raise NotFound(session)
+            identity = change(record.identity)
             checks: list[Command] = [("value", keys.identity, before), ("value", keys.head, raw or b"")]
             if expected is not None and raw != expected:
-                return False
+                return None
             if identity.name is not None:
                 checks.append(("free", self._keys.names, text_bytes(identity.name), id_))
             commands: list[Command] = [("SET", keys.identity, seal(identity), "KEEPTTL")]
-            commands += self._unindex_commands(identity.id, facts, indexes)
+            commands += self._unindex_commands(session, facts, indexes)
             commands += self._index_commands(identity)
-            now = head or rows.read_head(raw, identity.id)
+            now = head or record.head
             if now is not None:
                 commands += self._journal.status_commands(member_of(identity.created_us, identity.id), None, now)
             if head is not None:
@@ -159,10 +165,10 @@ class Sessions:
                 commands.append(("SET", keys.head, rows.head_bytes(head), "KEEPTTL"))
             reply = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
             if not reply.failed:
-                return True
+                return identity
             if reply.failed == len(checks) and identity.name is not None:
                 raise name_conflict(identity, 2, reply.found)
-        raise StoreUnavailable(f"{identity.id}: others keep changing it; nothing was written")
+        raise StoreUnavailable(f"{session}: others keep changing it; nothing was written")
 
     def _unindex_commands(self, session: str, facts: Sequence[bytes | None], indexes: Iterable[bytes]) -> list[Command]:
         """Commands that remove it from every index it is in, and free its name."""

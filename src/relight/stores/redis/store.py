@@ -147,8 +147,8 @@ class RedisStore:
     def create(self, identity: Identity, head: Head) -> None:
         self._sessions.create(identity, head)
 
-    def update(self, identity: Identity) -> None:
-        self._sessions.update(identity)
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        return self._sessions.update(session, change)
 
     def find(self, session: str) -> Record | None:
         return self._sessions.find(session)

@@ -6,7 +6,7 @@ is atomic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
@@ -58,9 +58,17 @@ def import_sessions(
     return acknowledged
 
 
-def update(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
-    """Replace a session's identity; NotFound, or Conflict if the name is taken."""
-    sid = journal.sid_of(cursor, identity.id)
+def update(cursor: apsw.Cursor, session: str, change: Callable[[Identity], Identity]) -> Identity:
+    """Change a session's identity; NotFound, or Conflict if the name is taken."""
+    row = cursor.execute(SQL["find_by_id"], (to_text(session),)).fetchone()
+    if row is None:
+        raise NotFound(session)
+    identity = change(read_record(row).identity)
+    _put_identity(cursor, row[0], identity)
+    return identity
+
+
+def _put_identity(cursor: apsw.Cursor, sid: int, identity: Identity) -> None:
     _check_name_free(cursor, identity)
     cursor.execute(SQL["update_session"], (*update_row(identity), sid))
     cursor.execute(SQL["delete_session_labels"], (sid,))
@@ -83,7 +91,7 @@ def rebuild(cursor: apsw.Cursor, journal: Journal, watermark: Watermark, head: H
     cursor.execute(SQL["delete_waiting"], (row[0],))
     queues.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0]))
-    update(cursor, journal, record.identity)
+    _put_identity(cursor, row[0], record.identity)
     return int(row[0])
 
 

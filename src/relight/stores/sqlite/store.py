@@ -90,9 +90,9 @@ class SqliteStore:
             sid = sessions.create(cursor, self._writer.journal, identity, head)
         self._database.watermark.write([(sid, head.seq)])
 
-    def update(self, identity: Identity) -> None:
-        with self._writer.change(identity.id) as cursor:
-            sessions.update(cursor, self._writer.journal, identity)
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        with self._writer.change(session) as cursor:
+            return sessions.update(cursor, session, change)
 
     def find(self, session: str) -> Record | None:
         with self._readers.reading(session) as cursor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -71,7 +72,7 @@ def _acts_on(trial: Trial, session: str) -> list[Callable[[], object]]:
         lambda: store.label(session, 1, "x", 0),
         lambda: store.unlabel(session, 1),
         lambda: store.find_commit(session, b"12345678", after=0),
-        lambda: store.update(Identity(id=session, created_us=1)),
+        lambda: store.update(session, lambda identity: identity),
         lambda: store.rebuild_head(Head(session=session)),
     ]
 
@@ -91,11 +92,11 @@ def a_name_is_held_by_one_session(trial: Trial) -> None:
     first = trial.begin(name="nightly")
     other = trial.begin(name="other")
     refused(lambda: trial.begin(name="nightly"), Conflict)
-    renamed = msgspec.structs.replace(trial.record(other).identity, name="nightly")
-    trial.unchanged(other, lambda: trial.store.update(renamed), Conflict)
-    trial.store.update(msgspec.structs.replace(trial.record(first).identity, name=None))
+    renamed = partial(msgspec.structs.replace, name="nightly")
+    trial.unchanged(other, lambda: trial.store.update(other, renamed), Conflict)
+    trial.store.update(first, partial(msgspec.structs.replace, name=None))
     equal(trial.store.find_named("nightly"), None, "a name that was given up leads nowhere")
-    trial.store.update(renamed)
+    trial.store.update(other, renamed)
     found = trial.store.find_named("nightly")
     require(found is not None and found.identity.id == other, "the name leads to its new holder")
     equal(trial.record(first).identity.name, None, "the former holder has none")
@@ -116,7 +117,7 @@ def a_change_replaces_what_a_session_is(trial: Trial) -> None:
     changed = msgspec.structs.replace(
         trial.record(session).identity, name="after", key="k2", labels={"team": "b"}, agent="two", task="new"
     )
-    trial.store.update(changed)
+    equal(trial.store.update(session, lambda _: changed), changed, "what an update returns")
     equal(trial.record(session).identity, changed, "the new identity")
     equal((trial.steps(session), trial.head(session)), (steps, head), "journal and head stay")
     equal(trial.store.find_named("before"), None, "the old name is gone")

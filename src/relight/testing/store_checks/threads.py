@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from relight.errors import Conflict, LeaseHeld, RelightError
 from relight.journal.chain import broken_links
 from relight.testing.store_checks.trial import Check, Trial, equal, require
@@ -107,6 +109,18 @@ def one_name_is_given_once(trial: Trial) -> None:
     equal(len(begun), 1, "one has it")
 
 
+def no_change_of_an_identity_is_undone(trial: Trial) -> None:
+    """Of concurrent updates of one session none loses what another one has written."""
+    session = trial.begin()
+
+    def act(number: int) -> None:
+        add = {f"label-{number}": "x"}
+        trial.store.update(session, lambda now: msgspec.structs.replace(now, labels={**now.labels, **add}))
+
+    equal(_in_threads(act), [], "no error")
+    equal(len(trial.record(session).identity.labels), _THREADS, "every label is there")
+
+
 def readers_see_whole_commits(trial: Trial) -> None:
     """While others write, a reader never sees a head without its step, nor a gap."""
     session = trial.working()
@@ -129,5 +143,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     many_threads_on_many_sessions,
     one_claim_wins,
     one_name_is_given_once,
+    no_change_of_an_identity_is_undone,
     readers_see_whole_commits,
 )

@@ -45,6 +45,10 @@ UPDATE relight.sessions SET status = %t WHERE sid = %s AND status <> %t
 -- A session's number, locked against deletion until this transaction ends.
 SELECT sid FROM relight.sessions WHERE id = %s FOR KEY SHARE
 
+-- name: lock_identity
+-- A session's number, locked against other changes of its identity until this transaction ends.
+SELECT sid FROM relight.sessions WHERE id = %s FOR NO KEY UPDATE
+
 -- name: find_sid
 -- A session's number in this store.
 SELECT sid FROM relight.sessions WHERE id = %s
