@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first; and without those about a Linux call itself, where these calls do not exist."""
+    for item in items:
+        if item.get_closest_marker("agents") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))  # several starts of programs that take seconds alone
     items.sort(key=lambda item: item.get_closest_marker("long") is None)  # one begun last is waited for by idle workers
     if not ELSEWHERE:
         return
@@ -73,6 +77,15 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             patch.delenv(name, raising=False)
         yield home
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_server_is_left() -> Iterator[None]:
+    """A test that fails half way leaves no `relight serve` behind, which would slow and disturb all others."""
+    yield
+    servers = sys.modules.get("tests.support.server_process")
+    left = servers.end_those_left() if servers else []
+    assert not left, f"servers were left running, and are ended now: {left}"
 
 
 @pytest.fixture(scope="session")

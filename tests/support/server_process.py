@@ -26,6 +26,19 @@ with relight.open() as rl, rl.session("job", lease_seconds=5) as s:
 """
 
 
+_started: list[subprocess.Popen[str]] = []
+
+
+def end_those_left() -> list[int]:
+    """End the servers that a test left running, when it failed for instance; their process ids."""
+    left = [process for process in _started if process.poll() is None]
+    for process in left:
+        process.kill()
+        process.wait()
+    _started.clear()
+    return [process.pid for process in left]
+
+
 class Server:
     """A server process of its own."""
 
@@ -44,6 +57,7 @@ class Server:
                 stderr=errors,
                 text=True,
             )
+        _started.append(self.process)
         assert self.process.stdout is not None
         self.link = self.process.stdout.readline().strip()
         assert self.link.startswith("http"), self.errors.read_text()
@@ -66,6 +80,16 @@ class Server:
             return error.code, json.loads(error.read())
         except (urllib.error.URLError, ConnectionError):
             return 0, None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *about: object) -> None:
+        """Whatever happened, no process is left; one that should have ended well is asked how it did."""
+        if kind is None and self.process.poll() is None:
+            self.close()
+        elif self.process.poll() is None:
+            self.kill()
 
     def kill(self) -> None:
         assert self.process.stdout is not None

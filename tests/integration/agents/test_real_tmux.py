@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.agents.test_real_deaths import truth
 from tests.support.agent_harness import KINDS, SECONDS, TASK, UNKNOWN, AgentHarness, append, kill, lines
 from tests.support.processes import alive, marked, words
 from tests.support.shell import eventually
@@ -21,7 +22,6 @@ pytestmark = [pytest.mark.agents, pytest.mark.crash]
 STUCK = append("two", "exec sleep 60")
 WAITS = append("two", "until test -e release; do sleep 0.05; done")
 DONE = {"text": "all done"}
-TRUTH_SECONDS = 5.0
 HEARD = {"text": "heard you"}
 
 
@@ -152,7 +152,7 @@ def test_killed_on_its_screen_it_comes_back_under_the_same_handle(
     one.strike(victim, agent)
     eventually(lambda: not alive(agent), seconds=SECONDS, what="the agent's end")
     if victim == "everything":
-        eventually(lambda: _listed(s) == "terminated", seconds=TRUTH_SECONDS, what="the list being true")
+        truth(s, "terminated")
     eventually(lambda: _is_up(s, attempt), seconds=SECONDS, what="its return")
     assert s.info().handle == handle
     one.says("all done")
@@ -164,11 +164,6 @@ def test_killed_on_its_screen_it_comes_back_under_the_same_handle(
     assert len(s.agents()) == 1
     s.do("stop", "job")
     assert not s.marked()
-
-
-def _listed(s: AgentHarness) -> str:
-    [status] = [row["status"] for row in s.json("list", "--all") if row["name"] == "job"]
-    return str(status)
 
 
 def _is_up(s: AgentHarness, attempt: int) -> bool:

@@ -1,19 +1,20 @@
 """A real browser over a real server. Every page that a test opens is watched: no script error, no refused resource.
 
 The browser is the system's chromium, in a profile of its own; the servers listen on loopback. A context is logged in by
-a launch link, as a person is.
+a launch link, as a person is. A test that fails tells what its pages showed, said and asked for, and what was running.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.support import page_evidence
 from tests.support.sample_sessions import Scenes
 from tests.support.server_harness import ServerHarness, listening
 
@@ -27,7 +28,23 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 15_000
+PATIENCE_MS = 40_000
+"""for what has to come, also on a machine that has other things to do; a test that passes does not wait for it"""
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def stranger(browser: Browser, **options: Any) -> BrowserContext:
+    """A browser of its own, logged in nowhere, whose words and requests are kept."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    page_evidence.keep(context)
+    return context
+
+
+def ready(page: Page) -> Page:
+    """After a link was followed: its text may be there before the scripts are, which a key or a dialog needs."""
+    page.wait_for_load_state()
+    return page
 
 
 class Site:
@@ -53,8 +70,7 @@ class Site:
     def context(self, **options: Any) -> BrowserContext:
         """A browser of its own, logged in."""
         options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
-        context = self._browser.new_context(**options)
-        context.set_default_timeout(PATIENCE_MS)
+        context = stranger(self._browser, **options)
         self._contexts.append(context)
         page = context.new_page()
         page.goto(self.link("/assets/icon.svg"))
@@ -84,9 +100,25 @@ class Site:
         self._contexts.clear()
 
 
-@pytest.fixture(scope="session")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test here waits for a browser, a server and a store, many times; a busy machine takes minutes for it."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(400))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure that came once has to be understood from its report."""
+    report = yield
+    if report.failed and "browser" in getattr(item, "fixturenames", ()):
+        report.sections += page_evidence.sections(item.name, SCREENSHOTS / "failed")
+    return report
+
+
+@pytest.fixture(scope="module")
 def browser(program: Callable[[str], str]) -> Iterator[Browser]:
-    """One for the whole run."""
+    """One for a module: while it is there its event loop runs, beside which no other test could run one."""
     path = program("chromium")
     sandbox = [] if os.geteuid() else ["--no-sandbox"]
     with sync_playwright() as playwright:
@@ -97,7 +129,7 @@ def browser(program: Callable[[str], str]) -> Iterator[Browser]:
 
 def served(harness: ServerHarness, browser: Browser) -> Iterator[Site]:
     """A server over what a harness has open, and its troubles looked at when it ends."""
-    with listening(harness) as port:
+    with listening(harness) as port, page_evidence.server(harness):
         site = Site(harness, port, browser)
         try:
             yield site
@@ -145,11 +177,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterato
         yield from served(harness, browser)
     finally:
         harness.close()
-
-
-def busy() -> float:
-    """How many times slower than alone this machine is now, which may have other things to do; at least 1."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def every_page(site: Site) -> dict[str, str]:

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
-from tests.integration.browser.conftest import SCREENSHOTS, Site, every_page
+from tests.integration.browser.conftest import SCREENSHOTS, Site, every_page, ready
+from tests.support.shell import eventually
 
 AXE = Axe()
 LIKE_ANOTHER = {"find", "fork", "compared"}
 """pages made of the same parts as one that is looked at"""
 
 
+def unfolded(page: Page, folds: str) -> None:
+    """Everything opened, and what is in it is being loaded."""
+    page.evaluate(
+        """async folds => {
+             document.querySelectorAll(folds).forEach(fold => { fold.open = true; });
+             await new Promise(go => requestAnimationFrame(() => requestAnimationFrame(go)));  // after their events
+           }""",
+        folds,
+    )
+
+
+def goes(page: Page, key: str, address: str) -> bool:
+    """Whether `g` and a key led there: pressed by a slow hand they are two keys, as they should be."""
+    ready(page)
+    page.keyboard.press("g")
+    page.keyboard.press(key)
+    try:
+        page.wait_for_url(address, timeout=5000)
+    except TimeoutError:
+        return False
+    return True
+
+
 def violations(page: Page) -> list[str]:
-    """By axe-core's own rules, WCAG 2.2 AA among them."""
+    """By axe-core's own rules, WCAG 2.2 AA among them. What is being loaded is faint: it is looked at when it came."""
+    expect(page.locator("[data-src][data-from], .htmx-request, .loading-step")).to_have_count(0)
     found: list[dict[str, Any]] = AXE.run(page).response["violations"]
     return [f"{page.url}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
 
@@ -33,7 +59,7 @@ def test_every_page_is_accessible_in_both_themes(scene: Site, scheme: Any) -> No
         page.goto(scene.address(path))
         ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         assert (ground == "rgb(15, 18, 22)") == (scheme == "dark"), (name, ground)
-        page.evaluate("document.querySelectorAll('details:not(.more)').forEach(fold => { fold.open = true; })")
+        unfolded(page, "details:not(.more)")
         found += violations(page)
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
@@ -90,14 +116,18 @@ def test_everything_is_reached_by_keys_alone(scene: Site) -> None:
     expect(page.locator(".peekbox")).to_contain_text("git push")
     keys.press("Enter")
     expect(page.locator("h1")).to_have_text("fix-login")
+    ready(page)
     keys.press("n")
     expect(page.locator(".row.on")).to_have_class("row problem on")
     keys.press("4")
     expect(page.locator(".tabs [aria-current]")).to_have_text("Files")
+    ready(page)
     keys.press("2")
     expect(page.locator(".tabs [aria-current]")).to_have_text("Conversation")
+    ready(page)
     keys.press("1")
     expect(page.locator(".tabs [aria-current]")).to_have_text("History")
+    ready(page)
     keys.press("b")
     expect(page.locator("#dialog[open]")).to_contain_text("Rewind fix-login")
     keys.press("Escape")
@@ -105,12 +135,9 @@ def test_everything_is_reached_by_keys_alone(scene: Site) -> None:
     keys.press("?")
     expect(page.locator("#keys[open]")).to_be_visible()
     keys.press("Escape")
-    keys.press("g")
-    keys.press("o")
-    expect(page).to_have_url(scene.address("/operations"))
-    keys.press("g")
-    keys.press("s")
-    expect(page).to_have_url(scene.address("/"))
+    expect(page.locator("#keys[open]")).to_have_count(0)
+    for key, path in (("o", "/operations"), ("s", "/")):
+        eventually(partial(goes, page, key, scene.address(path)), what=f"g {key} leading to {path}")
 
 
 def test_a_dialog_holds_the_focus_and_gives_it_back(scene: Site) -> None:
@@ -132,7 +159,7 @@ def test_keys_can_be_switched_off_and_are_off_in_fields(scene: Site) -> None:
     page.locator("#search").focus()
     page.keyboard.type("g")
     page.keyboard.type("o")
-    assert page.locator("#search").input_value() == "go"
+    expect(page.locator("#search")).to_have_value("go")
     page.locator("#search").blur()
     page.get_by_role("button", name="keys").click()
     page.get_by_label("single keys are on").uncheck()
@@ -163,8 +190,8 @@ def test_without_scripts_every_page_reads(scene: Site) -> None:
     }
     for name, text in expected.items():
         page.goto(scene.address(every_page(scene)[name]))
-        assert text in page.locator("main").inner_text(), name
-        assert page.locator(".js-only:visible").count() == 0, name
+        expect(page.locator("main"), name).to_contain_text(text, use_inner_text=True)
+        expect(page.locator(".js-only:visible"), name).to_have_count(0)
     page.goto(scene.address("/"))
     page.get_by_role("link", name="fix-login", exact=True).click()
     page.get_by_role("link", name="@27").click()

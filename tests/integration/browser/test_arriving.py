@@ -6,15 +6,22 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.integration.browser.conftest import Site
+from tests.integration.browser.conftest import Site, stranger
 from tests.unit.server.conftest import fill
+
+
+def status_of(page: Page, address: str) -> int:
+    """What the server answers to who goes there."""
+    answer = page.goto(address)
+    assert answer is not None
+    return answer.status
 
 
 def test_a_launch_link_logs_in_once_and_only_once(site: Site, browser: Any) -> None:
     fill(site.rl)
-    context = browser.new_context()
+    context = stranger(browser)
     page = context.new_page()
     link = site.link()
     page.goto(link)
@@ -22,11 +29,11 @@ def test_a_launch_link_logs_in_once_and_only_once(site: Site, browser: Any) -> N
     expect(page.locator("tr.s")).to_have_count(4)
     assert [cookie["httpOnly"] for cookie in context.cookies()] == [True]
     context.close()
-    other = browser.new_context()
+    other = stranger(browser)
     page = other.new_page()
-    assert page.goto(link).status == 401
-    assert "relight serve --link" in page.locator("body").inner_text()
-    assert page.goto(site.address("/")).status == 401
+    assert status_of(page, link) == 401
+    expect(page.locator("body")).to_contain_text("relight serve --link")
+    assert status_of(page, site.address("/")) == 401
     expect(page.locator("h1")).to_have_text("authentication required")
     other.close()
 
@@ -46,14 +53,14 @@ def test_another_server_of_this_machine_is_not_sent_the_login(site: Site, browse
 
     other = ThreadingHTTPServer(("127.0.0.1", 0), Other)
     threading.Thread(target=other.serve_forever, daemon=True).start()
-    context = browser.new_context()
+    context = stranger(browser)
     page = context.new_page()
     page.goto(site.link())
     expect(page).to_have_url(site.address("/"))
     for host in ("127.0.0.1", "localhost", "another.localhost"):
         page.goto(f"http://{host}:{other.server_port}/")
     assert len(seen) >= 3 and set(seen) == {None}
-    assert page.goto(site.address("/")).status == 200, "it is logged in all the same"
+    assert status_of(page, site.address("/")) == 200, "it is logged in all the same"
     context.close()
     other.shutdown()
     other.server_close()
@@ -85,8 +92,7 @@ def test_filters_live_in_the_address(site: Site) -> None:
 
 def test_what_is_not_there_is_a_page_with_a_way_back(site: Site) -> None:
     page = site.page("/")
-    answer = page.goto(site.address("/sessions/no-such-one"))
-    assert answer is not None and answer.status == 404
+    assert status_of(page, site.address("/sessions/no-such-one")) == 404
     expect(page.locator("main")).to_contain_text("no session matches 'no-such-one'")
     expect(page.get_by_role("link", name="sessions")).to_be_visible()
 
@@ -101,8 +107,7 @@ def test_a_removed_session_says_when_and_by_whom(site: Site) -> None:
     page.get_by_role("button", name="Remove forever").click()
     expect(page).to_have_url(site.address("/"))
     expect(page.locator(".toast")).to_contain_text("changelog is removed")
-    answer = page.goto(site.address(f"/sessions/{session}"))
-    assert answer is not None and answer.status == 410
+    assert status_of(page, site.address(f"/sessions/{session}")) == 410
     expect(page.locator("main")).to_contain_text("removed")
 
 

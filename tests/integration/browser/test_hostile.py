@@ -9,13 +9,14 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 import relight
 from relight.ports.store import Record
 from relight.values.session import Head, Identity
 from relight.values.status import Failure
 from tests.integration.browser.conftest import Site
+from tests.integration.browser.test_access import unfolded
 from tests.support.figures import Figure
 from tests.support.hostile_texts import payloads
 
@@ -145,8 +146,8 @@ def test_five_hundred_payloads_in_every_field_are_only_text(
     def look(path: str) -> None:
         nonlocal looked
         page.goto(site.address(path))
-        page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-        page.wait_for_load_state()
+        unfolded(page, "details")
+        expect(page.locator("[data-src][data-from]")).to_have_count(0)
         assert_inert(page)
         looked += 1
 

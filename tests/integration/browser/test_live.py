@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from tests.integration.browser.conftest import Site, busy
+from tests.integration.browser.conftest import Site
+from tests.support.shell import eventually
 
 
 def working(site: Site, name: str = "job", steps: int = 3) -> Any:
@@ -68,11 +70,38 @@ def test_a_tool_that_ends_changes_its_own_row(site: Site) -> None:
     s.close()
 
 
+def test_an_answer_that_is_late_does_not_undo_a_later_one(site: Site) -> None:
+    s = working(site)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if held:
+            route.continue_()
+        else:
+            path = route.request.url.removeprefix(site.address(""))
+            held.append((route, site.harness.client().get(path, headers={"X-Relight-Part": "1"}).text))
+
+    page.route("**/news?*", hold)
+    page.evaluate("globalThis.first = relight.read(), 0")
+    eventually(lambda: page.title() and held, what="an answer that is held back")
+    s.append({"role": "assistant", "content": "the newest"})
+    page.evaluate("globalThis.second = relight.read(), 0")
+    page.wait_for_timeout(300)  # time for the second to be asked, were it not in line
+    held[0][0].fulfill(body=held[0][1], content_type="text/html")
+    page.evaluate("Promise.all([first, second])")
+    assert "the newest" in page.locator("#rows").inner_text()  # at once: the next paint would mend it
+    s.complete()
+    s.close()
+
+
 def test_scrolled_up_nothing_moves_and_new_steps_are_counted(site: Site) -> None:
     s = working(site, steps=80)
     page = site.page(f"/sessions/{s.id}")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     page.evaluate("dispatchEvent(new Event('wheel')); scrollTo(0, 300)")
+    page.evaluate("new Promise(go => requestAnimationFrame(() => requestAnimationFrame(go)))")  # drawn where one is now
     # By what is seen: rows above that get their height later move the scroll position, and nothing on the screen.
     first = "[...document.querySelectorAll('#rows > .row')].find(one => one.getBoundingClientRect().top > 0)"
     seen, top = page.evaluate(f"(one => [one.id, one.getBoundingClientRect().top])({first})")
@@ -177,9 +206,8 @@ def test_nine_tabs_of_one_browser_all_load(site: Site) -> None:
         for earlier in pages:  # only the tab in front is visible
             hide(earlier, True)
         pages.append(site.page(f"/sessions/{s.id}" if n % 2 else "/", context=context))
-    took = pages[-1].evaluate("performance.getEntriesByType('navigation')[0].duration")
+    # A browser has six connections to a server: where each tab held one, the seventh would never load.
     expect(pages[-1].locator("#live")).to_have_attribute("data-state", "live")
-    assert took < 1000 * busy(), f"the ninth tab took {took:.0f} ms"
     s.complete()
     s.close()
 
@@ -206,7 +234,10 @@ def test_a_screen_reader_is_told_of_statuses_at_most_once_in_ten_seconds_and_nev
     expect(page.locator("#head .status")).to_contain_text("working")
     again.complete("two")
     expect(page.locator("#head .status")).to_contain_text("completed")
-    assert len(page.evaluate("said")) == 1, "two changes were spoken within ten seconds"
+    at = [when for when, _ in page.evaluate("said")]
+    assert all(later - before > 9_900 for before, later in pairwise(at)), (
+        f"two changes were spoken within ten seconds: {at}"
+    )
     s.close()
 
 
@@ -217,7 +248,7 @@ def test_the_title_counts_what_needs_somebody(site: Site) -> None:
     s.fail("broken")
     expect(page).to_have_title("(1) Sessions · relight")
     expect(page.locator("#strip")).to_contain_text("Needs you 1")
-    assert re.search("icon-needs", page.locator("#icon").get_attribute("href") or "")
+    expect(page.locator("#icon")).to_have_attribute("href", re.compile("icon-needs"))
     s.close()
 
 

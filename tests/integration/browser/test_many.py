@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import relight
-from tests.integration.browser.conftest import Site, busy, served
+from tests.integration.browser.conftest import Site, served
 from tests.support.figures import Figure
 from tests.support.many_sessions import crowd, long_session
 from tests.support.server_harness import ServerHarness
@@ -32,38 +33,43 @@ def many(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
         harness.close()
 
 
-def painted_ms(page: Page, address: str) -> float:
-    """From the first byte asked for to the first paint, the best of a few."""
-    took = []
-    for _ in range(4):
-        page.goto(address)
-        script = "performance.getEntriesByType('paint').find(one => one.name === 'first-contentful-paint')?.startTime"
-        took.append(float(page.evaluate(f"new Promise(go => requestAnimationFrame(() => go({script})))") or 1e9))
-    return min(took)
+def painted_ms(page: Page, *addresses: str) -> list[float]:
+    """From the first byte asked for to the first paint of each, the best of a few.
+
+    In turns, so that what else this machine has to do slows all of them alike: they are compared, not timed.
+    """
+    script = """new Promise(go => new PerformanceObserver((list, mine) => { mine.disconnect(); go(list
+        .getEntriesByName('first-contentful-paint')[0].startTime); }).observe({ type: 'paint', buffered: true }))"""
+    took: list[list[float]] = [[] for _ in addresses]
+    for _ in range(5):
+        for address, found in zip(addresses, took, strict=True):
+            page.goto(address)
+            found.append(float(page.evaluate(script)))
+    return [min(found) for found in took]
 
 
 def test_the_first_page_of_ten_thousand_sessions_is_quick_and_small(many: Site, figure: Figure) -> None:
     page = many.page("/")
-    took = painted_ms(page, many.address("/"))
+    frame, took = painted_ms(page, many.address("/sessions/nothing-here"), many.address("/"))
     size = len(page.content().encode())
-    assert page.locator("tr.s").count() == 100
+    expect(page.locator("tr.s")).to_have_count(100)
     expect(page.locator(".count")).to_have_text("10,001 sessions")
     assert size < 120_000, f"{size} bytes"
-    assert took < 200 * busy(), f"{took:.0f} ms with a load of {busy():.1f}"
+    assert took < 4 * frame + 100, f"{took:.0f} ms, {frame:.0f} ms for a page with nothing in it"
     figure(
-        "G27", f"first page of {SESSIONS:,} sessions painted after {took:.0f} ms (load {busy():.1f}), {size:,} bytes"
+        "G27",
+        f"first page of {SESSIONS:,} sessions: {took:.0f} ms to paint ({frame:.0f} ms without them), {size:,} bytes",
     )
 
 
 def test_older_pages_follow_without_gap_or_duplicate(many: Site) -> None:
     page = many.page("/")
-    seen: list[str] = []
-    for _ in range(3):
-        seen += page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)")
+    names = ["long", *(f"task-{n:05d}" for n in range(9_999, -1, -1))]
+    for number in range(3):
+        expected = names[100 * number : 100 * number + 100]
+        expect(page.locator("tr.s").last).to_have_attribute("data-ref", expected[-1])
+        assert page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)") == expected
         page.get_by_role("link", name="next ›").click()
-        page.wait_for_url("**before=**")
-    assert seen[0] == "long"
-    assert seen[1:] == [f"task-{n:05d}" for n in range(9_999, 9_999 - 299, -1)]
 
 
 def test_a_session_is_found_among_ten_thousand(many: Site) -> None:
@@ -101,12 +107,12 @@ def test_what_a_filter_or_an_order_hides_is_counted(many: Site) -> None:
 def test_a_long_session_opens_quickly_and_earlier_steps_come_on_request(many: Site, figure: Figure) -> None:
     session = many.rl.sessions.get("long").id
     page = many.page(f"/sessions/{session}")
-    took = painted_ms(page, many.address(f"/sessions/{session}"))
+    frame, took = painted_ms(page, many.address("/sessions/nothing-here"), many.address(f"/sessions/{session}"))
     size = len(page.content().encode())
     shown = page.locator("#rows > .row").count()
     assert 150 < shown <= 200
-    assert took < 400 * busy(), f"{took:.0f} ms with a load of {busy():.1f}"
-    figure("G27", f"a session of {STEPS:,} steps: {took:.0f} ms to paint (load {busy():.1f}), {size:,} bytes")
+    assert took < 6 * frame + 200, f"{took:.0f} ms, {frame:.0f} ms for a page with nothing in it"
+    figure("G27", f"a session of {STEPS:,} steps: {took:.0f} ms to paint ({frame:.0f} ms without them), {size:,} bytes")
     before = page.locator("#rows > .row").first.get_attribute("data-seq")
     page.evaluate("document.querySelector('[data-more=earlier]').scrollIntoView()")
     page.locator("[data-more=earlier]").click()
@@ -135,10 +141,11 @@ def test_find_in_session_counts_every_hit_and_steps_through_them(many: Site) -> 
 
 def test_a_conversation_is_paged(many: Site) -> None:
     page = many.page(f"/sessions/{many.rl.sessions.get('long').id}?tab=conversation")
-    assert page.locator(".said").count() <= 200
+    shown = page.locator(".said").count()
+    assert 0 < shown <= 200
     page.get_by_role("link", name="‹ earlier").click()
-    page.wait_for_url("**upto=**")
-    assert page.locator(".said").count() == 200
+    expect(page).to_have_url(re.compile("upto="))
+    expect(page.locator(".said")).to_have_count(200)
 
 
 def test_an_address_wins_over_where_a_session_would_open(many: Site) -> None:

@@ -44,7 +44,7 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
         if name == "checkpoint":
             page.locator("[data-verb=rewind]").click()
             page.locator("#dialog h2").wait_for()
-        assert str(tmp_path) not in page.locator("body").inner_text(), name
+        expect(page.locator("body"), name).not_to_contain_text(str(tmp_path), use_inner_text=True)
         page.screenshot(path=kept / f"{name}.png")
         assert (kept / f"{name}.png").stat().st_size < MAX_BYTES, name
     phone = site.page(f"/sessions/{session}", viewport={"width": 380, "height": 700}, color_scheme="light")

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.integration.browser.conftest import Site
+from tests.integration.browser.conftest import Site, ready, stranger
 from tests.integration.browser.test_live import working
 from tests.support.server_process import Server
 from tests.support.shell import Shell
 from tests.unit.server.conftest import fill
 
-BACK_MS = 3000
+POLL_MS = 30_000
+"""how often a page asks that is not live"""
 
 
 def live(page: Page) -> None:
@@ -24,26 +25,23 @@ def live(page: Page) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_page_is_live_again_after_the_server_was_restarted(tmp_path: Path, browser: Browser, how: Any) -> None:
-    """W-B2. At the same port, as a service is; within three seconds of its first answer."""
+    """W-B2. At the same port, as a service is; by asking again every two seconds, long before it would poll."""
     (tmp_path / "work").mkdir()
-    shell = Shell(tmp_path / "p.db", tmp_path / "work")
-    server = Server(shell)
-    port = server.base.rpartition(":")[2]
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(server.link)
-    live(page)
-    server.process.send_signal(how)
-    server.process.wait(15)
-    expect(page.locator("#live")).not_to_have_attribute("data-state", "live")
-    assert server.process.stdout is not None
-    server.process.stdout.close()
-    server.words = ("--port", port)
-    server.start()
-    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=BACK_MS * 2)
-    expect(page.locator("#gone")).to_be_hidden()
-    context.close()
-    server.close()
+    with Server(Shell(tmp_path / "p.db", tmp_path / "work")) as server:
+        port = server.base.rpartition(":")[2]
+        page = stranger(browser).new_page()
+        page.goto(server.link)
+        live(page)
+        server.process.send_signal(how)
+        server.process.wait(60)
+        expect(page.locator("#live")).not_to_have_attribute("data-state", "live")
+        assert server.process.stdout is not None
+        server.process.stdout.close()
+        server.words = ("--port", port)
+        server.start()
+        expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=POLL_MS)
+        expect(page.locator("#gone")).to_be_hidden()
+        page.context.close()
 
 
 def test_what_does_not_answer_is_named(site: Site) -> None:
@@ -81,11 +79,12 @@ def test_a_first_visit_marks_nothing_as_new_and_going_back_restores_the_filters(
     expect(page.locator("tr.s")).to_have_count(4)
     expect(page.get_by_label("Status")).to_have_value("")
     page.keyboard.press("n")
-    assert page.locator("tr.s.on").get_attribute("data-attention") == "1"
+    expect(page.locator("tr.s.on")).to_have_attribute("data-attention", "1")
     names = page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)")
     expect(page.locator("th[aria-sort=descending]")).to_contain_text("CREATED")
     page.get_by_role("link", name="CREATED").click()
     expect(page.locator("th[aria-sort=ascending]")).to_contain_text("CREATED")
+    ready(page)
     assert page.locator("tr.s").evaluate_all("all => all.map(row => row.dataset.ref)") == names[::-1]
 
 

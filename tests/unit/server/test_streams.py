@@ -194,9 +194,8 @@ def test_many_listeners_hear_each_step_at_once_and_a_slow_one_slows_nobody(
     tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
     location = Place(tmp_path)
-    server = location.serve()
-    late = heard_by_many(location, server, sample(60, proof=1000), sample(5, proof=20))
-    server.close()
+    with location.serve() as server:
+        late = heard_by_many(location, server, sample(60, proof=1000), sample(5, proof=20))
     assert median(late) <= sample(2, proof=1) and max(late) <= sample(20, proof=1), sorted(late)[
         -5:
     ]  # others run beside the suite

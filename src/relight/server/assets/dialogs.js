@@ -160,9 +160,9 @@
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
     const actions = undo ? [["Undo", () => takeBack(undo)]] : [];
     if (there || home) { remember(text, undo); location.href = there || home; return; }
+    if (["checkpoint", "operations"].includes(body.dataset.page)) { refresh(text, undo); return; } // said there: a press on what goes away would be lost
     toast(`✓ ${text}`, { actions });
-    if (relight.paint && body.dataset.page !== "checkpoint" && body.dataset.page !== "operations") relight.paint();
-    else refresh(text, undo);
+    relight.paint();
   }
 
   // A start has an outcome: it runs, it stands in line, or it is over already. What is said is what it is now.

@@ -18,6 +18,8 @@
   let whole = !body.dataset.events; // the list: events were missed, so all rows are read again
   const again = () => { whole = true; paint(); };
   const painters = { session, sessions, operations };
+  let reading = Promise.resolve(); // one after the other: an answer that is late must not undo a later one
+  const read = () => (reading = reading.catch(() => {}).then(painters[page] ?? (() => strip())));
   function paint() {
     if (document.hidden) return; // whoever comes back opens the stream anew, and that paints
     wanted = true;
@@ -28,7 +30,7 @@
         wanted = false;
         last = Date.now();
         try {
-          await (painters[page] ?? strip)();
+          await read();
           answered();
         } catch (error) { gone(error); }
         const rest = last + PAINT - Date.now();
@@ -160,13 +162,14 @@
   const nearEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY <= NEAR;
 
   // Rows get their height when they come near the screen, so the end moves while one goes there: until it does not, or
-  // somebody scrolls.
-  let moves = 0;
+  // somebody scrolls. Who is on the way to the end is as good as there, however long a busy machine takes for it.
+  let moves = 0, toTheEnd = -1;
   function settle(move) {
     const mine = ++moves;
     let left = SETTLE, still = 0, height = 0;
     const next = () => {
-      if (mine !== moves || !left-- || still > 4) return;
+      if (mine !== moves) return;
+      if (!left-- || still > 4) { moves++; return; }
       move();
       still = document.documentElement.scrollHeight === height ? still + 1 : 0;
       height = document.documentElement.scrollHeight;
@@ -175,7 +178,7 @@
     next();
   }
   for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(kind, () => { moves++; }, { passive: true });
-  const toEnd = () => settle(() => scrollTo({ top: document.documentElement.scrollHeight }));
+  const toEnd = () => { toTheEnd = moves + 1; settle(() => scrollTo({ top: document.documentElement.scrollHeight })); };
 
   async function session() {
     const at = rows && !$("[data-more='later']") ? Number(rows.dataset.upto) : null;
@@ -200,7 +203,7 @@
     if (!news || Number(news.dataset.upto) < at) return;
     const skipped = Number(news.dataset.skipped ?? 0);
     if (skipped) { relight.toast(`${skipped} steps while the tab slept`); location.reload(); return; }
-    const stay = follow && nearEnd();
+    const stay = follow && (toTheEnd === moves || nearEnd());
     tick(news);
     const added = merge(rows, news);
     rows.dataset.upto = news.dataset.upto;
@@ -412,7 +415,7 @@
   });
   relight.visible = visible;
   relight.paint = paint;
-  relight.read = () => (painters[page] ?? strip)(); // one paint, at once
+  relight.read = read; // one paint, at once
 
   // -- keys: none changes anything by itself --------------------------------------------------------------------------------
 
@@ -468,8 +471,8 @@
     const field = event.target.closest?.("input, textarea, select, [contenteditable]");
     if (field) { if (event.key === "Escape") field.blur(); return; }
     if (!keysOn() && event.key !== "Escape") return;
-    if (going && Date.now() - going < 1200 && "so".includes(event.key)) { going = 0; location.href = event.key === "s" ? "/" : "/operations"; return; }
-    if (event.key === "g") { going = Date.now(); return; }
+    if (going && event.timeStamp - going < 1200 && "so".includes(event.key)) { going = 0; location.href = event.key === "s" ? "/" : "/operations"; return; }
+    if (event.key === "g") { going = event.timeStamp; return; } // when it was pressed, not when a busy page comes to it
     if (event.key === " " && document.activeElement?.matches("button, summary, a.chev")) return;
     const act = keys[event.key];
     if (act && act() !== false) event.preventDefault();

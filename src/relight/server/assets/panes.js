@@ -23,10 +23,16 @@
     try {
       const got = await fragment(`/sessions/${body.dataset.id}/step?seq=${seq}`);
       if (mine !== asked) return; // another step was chosen meanwhile
-      const back = $(".back", pane);
+      const back = $(".back", pane), again = Number(pane.dataset.seq) === seq, focused = pane.contains(document.activeElement);
+      if (again) { // somebody reads it: what was opened stays open, and the place is kept
+        const opened = new Set($$("details[open] > summary", pane).map((one) => one.textContent));
+        for (const fold of $$("details", got)) if (opened.has($("summary", fold)?.textContent)) fold.open = true;
+      }
+      const top = again ? pane.scrollTop : 0;
       pane.replaceChildren(back, got);
       pane.dataset.seq = seq;
-      pane.scrollTop = 0;
+      pane.scrollTop = top;
+      if (focused && !pane.contains(document.activeElement)) pane.focus({ preventScroll: true });
       tick(pane);
       for (const fold of $$("details[data-soon]", pane)) fold.open = true;
     } catch { if (mine === asked) relight.toast("loading the step failed", { bad: true }); }
@@ -124,7 +130,8 @@
     }
     scale();
     const open = $("[data-pending]", pane); // the call that one reads may have ended
-    if (open && open.dataset.pending !== list.dataset.upto) { open.dataset.pending = list.dataset.upto; show(Number(pane.dataset.seq)); }
+    const chosen = getSelection().toString() && pane.contains(getSelection().anchorNode); // not under who copies from it
+    if (open && !chosen && open.dataset.pending !== list.dataset.upto) { open.dataset.pending = list.dataset.upto; show(Number(pane.dataset.seq)); }
   };
   $("#axis")?.addEventListener("click", (event) => {
     const by = event.target.closest("[data-zoom]")?.dataset.zoom;
