@@ -156,6 +156,27 @@ def test_a_new_session_waits_behind_a_bar(site: Site) -> None:
         one.close()
 
 
+def test_what_one_points_at_stays_under_the_pointer(site: Site) -> None:
+    first, second = working(site, "first"), working(site, "second")
+    page = site.page("/")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    row = page.locator("tr.s[data-ref=first]")
+    row.hover()
+    where = "row => row.getBoundingClientRect().top"
+    before = row.evaluate(where)
+    second.fail("broken")
+    third = working(site, "third")
+    expect(page.locator("#newer")).to_be_visible()
+    expect(page.locator("#strip")).to_contain_text("Needs you 1")
+    page.get_by_label("choose second").check()
+    expect(page.locator("#picked")).to_be_visible()
+    assert row.evaluate(where) == before, "the row moved under the pointer"
+    for one in (first, third):
+        one.complete()
+        one.close()
+    second.close()
+
+
 def test_focus_selection_and_open_folds_survive_a_hundred_updates(site: Site) -> None:
     s = working(site, steps=6)
     page = site.page(f"/sessions/{s.id}")

@@ -196,6 +196,7 @@ const relight = (() => {
   async function reload(selector) {
     for (const element of $$(selector)) {
       const got = await fragment(element.dataset.from);
+      if (element.contains(document.activeElement) || getSelection().toString() && element.contains(getSelection().anchorNode)) continue; // in use: the next time
       for (const [index, fold] of $$("details", element).entries()) $$("details", got)[index]?.toggleAttribute("open", fold.open);
       element.replaceChildren(got);
       tick(element);
