@@ -240,10 +240,9 @@ class LimitReached(Refused):
     code = "RL-4040"
     exit_code = 6
 
-    def __init__(self, session: str, why: str) -> None:
-        super().__init__(
-            f"{session}: halted: {why}", hints=["nothing is lost; open it with a higher limit to continue"]
-        )
+    def __init__(self, session: str, why: str, *, cure: str | None = None) -> None:
+        hints = ["nothing is lost; open it with a higher limit to continue"]
+        super().__init__(f"{session}: halted: {why}", hints=hints if cure is None else [f"nothing is lost; {cure}"])
         self.session, self.why = session, why
 
 

@@ -112,6 +112,7 @@ class SessionForm:
         prompt (a restarted program), and any other text is a new turn. None if the session has had it.
 
         Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
+        LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is halted.
         """
         return await alone(partial(self._sync.prompt, text, id), self._effects)
 
@@ -124,7 +125,8 @@ class SessionForm:
         Inside `batch()` it is part of that step; the checkpoint is the one that the block is committed as, exact once
         the block has ended.
 
-        LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
+        LimitReached if a limit that covers the session is used up, by this reply or by others of its tree: the message
+        is stored, and the session is halted.
         """
         return await stored(partial(self._sync.append, message, usage))
 

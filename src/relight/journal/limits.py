@@ -1,11 +1,13 @@
 """Limits: how much a session has worked and spent, and which of its limits that reaches.
 
 A limit is reached when it is used up; no further model call begins then. Usage is counted over all attempts, from the
-head alone, so that a kill does not reset it.
+head alone, so that a kill does not reset it. A budget of money or tokens covers the session's children as well, and
+theirs; a time limit covers the session alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -15,6 +17,7 @@ from relight.values.policy import RunPolicy
 from relight.values.session import Head
 from relight.values.status import LIVE, Failure, StatusChange
 from relight.values.step import Draft
+from relight.values.usage import Usage
 
 Limit = Literal["budget", "budget_tokens", "time_limit"]
 KIND = "limit"
@@ -30,6 +33,8 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     allowed: float
     why: str
     """one line for a person"""
+    cure: str | None = None
+    """how one allows more, where the limit is that of a session above"""
 
     @property
     def change(self) -> StatusChange:
@@ -39,6 +44,8 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
             "used": self.used,
             "allowed": self.allowed,
         }
+        if self.cure is not None:
+            fields["cure"] = self.cure
         return StatusChange(status="halted", reason=self.why, failure=Failure(kind=KIND, text=self.why, fields=fields))
 
 
@@ -90,16 +97,40 @@ def known_us(head: Head, *, now_us: int, now: Instant) -> int:
     return head.worked_us + (_seen_of_the_dead(head, at_us=now_us, now=now) if head.status in LIVE else 0)
 
 
-def spent(policy: RunPolicy, head: Head) -> Reached | None:
-    """The limit of money or tokens that is used up, if any."""
-    usage = head.usage
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget that covers a session: its own, or that of a session above it; and what was spent of it."""
+
+    policy: RunPolicy
+    own: Usage
+    """of the session whose budget it is"""
+    below: Usage = Usage()
+    """of all children below that session"""
+    holder: str | None = None
+    """title of the session above whose budget it is; None: the session's own"""
+    has_command: bool = False
+    """relight starts the session whose budget it is"""
+
+
+def spent(accounts: Iterable[Account]) -> Reached | None:
+    """The first budget of money or tokens that is used up, if any."""
+    return next((limit for one in accounts if (limit := _spent(one)) is not None), None)
+
+
+def _spent(account: Account) -> Reached | None:
+    usage, policy = account.own + account.below, account.policy
+    of = f" of {account.holder}" if account.holder is not None else ""
+    shared = ", with its children" if account.below != Usage() else ""
+    limit: Limit
     if policy.budget is not None and usage.cost is not None and usage.cost >= policy.budget:
-        why = f"budget reached: {money(usage.cost)} of {money(policy.budget)}"
-        return Reached(limit="budget", used=usage.cost, allowed=policy.budget, why=why)
-    if policy.budget_tokens is not None and usage.tokens >= policy.budget_tokens:
-        why = f"token budget reached: {usage.tokens} of {policy.budget_tokens} tokens"
-        return Reached(limit="budget_tokens", used=usage.tokens, allowed=policy.budget_tokens, why=why)
-    return None
+        limit, used, allowed = "budget", usage.cost, policy.budget
+        why = f"budget{of} reached: {money(used)} of {money(allowed)}{shared}"
+    elif policy.budget_tokens is not None and usage.tokens >= policy.budget_tokens:
+        limit, used, allowed = "budget_tokens", usage.tokens, policy.budget_tokens
+        why = f"token budget{of} reached: {used} of {allowed} tokens{shared}"
+    else:
+        return None
+    cure = raised(account.holder, limit, has_command=account.has_command) if account.holder is not None else None
+    return Reached(limit=limit, used=used, allowed=allowed, why=why, cure=cure)
 
 
 def overtime(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
@@ -116,15 +147,9 @@ def _over(allowed: float, worked: float) -> Reached | None:
     return Reached(limit="time_limit", used=round(worked, 3), allowed=allowed, why=why)
 
 
-def reached(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
-    """Any limit that is used up; money before tokens before time."""
-    return spent(policy, head) or overtime(policy, head, now_us=now_us)
-
-
-def reached_before(policy: RunPolicy, head: Head, *, now_us: int, now: Instant) -> Reached | None:
-    """Any limit that is used up while no process works on it: the time since it died is no working time."""
-    over = _over(policy.seconds, known_us(head, now_us=now_us, now=now) / 1e6) if policy.seconds is not None else None
-    return spent(policy, head) or over
+def overtime_before(policy: RunPolicy, head: Head, *, now_us: int, now: Instant) -> Reached | None:
+    """The time limit, if it is used up while no process works on it: the time since it died is no working time."""
+    return None if policy.seconds is None else _over(policy.seconds, known_us(head, now_us=now_us, now=now) / 1e6)
 
 
 def uncounted(policy: RunPolicy, what: str) -> Reached:
@@ -148,7 +173,8 @@ def more_for(failure: Failure | None, name: str, *, has_command: bool) -> str | 
     """How one allows more to a session that was halted at a limit; None where more of it is no cure."""
     if failure is None or not is_limit(failure) or failure.fields.get("used") is None:
         return None
-    return raised(name, str(failure.fields.get("limit", "budget")), has_command=has_command)
+    cure = failure.fields.get("cure")
+    return str(cure) if cure else raised(name, str(failure.fields.get("limit", "budget")), has_command=has_command)
 
 
 def money(amount: float) -> str:

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from relight.errors import NotResumable, UsageError
-from relight.journal.limits import Reached, raised, reached_before
+from relight.errors import LimitReached, NotResumable, UsageError
+from relight.journal.limits import Reached, overtime_before, raised
 from relight.ports.agent import Surroundings
+from relight.sessions.tree_budgets import TreeBudgets
 from relight.values.info import Reason
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
+from relight.values.session import Head, Identity
 from relight.values.usage import Usage
 
 if TYPE_CHECKING:
     from relight.history.loading import Found
     from relight.ports.agent import AgentAdapter
     from relight.sessions.context import Context
-    from relight.values.session import Head, Identity
 
 # -- programs of one's own ------------------------------------------------------------------------------------------
 
@@ -101,6 +102,19 @@ def check_enforceable(
         raise UsageError(_SILENT, hints=hints)
 
 
+def check_above(
+    context: Context, adapter: AgentAdapter, identity: Identity, command: Sequence[str], where: Surroundings
+) -> None:
+    """For a child that begins with a command: LimitReached if a budget above it is used up, UsageError if an agent's
+    replies could not be counted in it. A plain command spends nothing that is known, and is not refused."""
+    budgets = budgets_of(context, identity)
+    limit = budgets.spent(RunPolicy(), Head(session=identity.id))
+    if limit is not None:
+        raise LimitReached(identity.name or identity.id[:8], limit.why, cure=limit.cure)
+    if adapter.capabilities.transcript:
+        check_enforceable(context, adapter, command, budgets.covering(identity.policy), where)
+
+
 def check_priced(context: Context, identity: Identity, head: Head | None, *, before: Identity | None = None) -> None:
     """For a program that opens its session: UsageError if its budget in money cannot be counted.
 
@@ -116,7 +130,8 @@ def check_priced(context: Context, identity: Identity, head: Head | None, *, bef
 
 def _unpriced(context: Context, identity: Identity, head: Head | None, before: Identity) -> str | None:
     """The model whose replies cannot be counted in money; None if they can, or if the model is unknown."""
-    model = model_for(context, identity) if identity.policy.budget is not None else None
+    covered = budgets_of(context, identity).covering(identity.policy)
+    model = model_for(context, identity) if covered.budget is not None else None
     if model is None or context.price(model) is not None:
         return None
     tells = not context.agent(identity).capabilities.transcript and model == before.model
@@ -125,8 +140,14 @@ def _unpriced(context: Context, identity: Identity, head: Head | None, before: I
 
 def used_up(context: Context, found: Found, policy: RunPolicy) -> Reached | None:
     """The limit for which it would be halted before it did anything."""
-    now_us, now = context.clock.now_us(), context.store.instant()
-    return reached_before(policy, found.whole_head(), now_us=now_us, now=now)
+    head, now_us, now = found.whole_head(), context.clock.now_us(), context.store.instant()
+    spent = budgets_of(context, found.identity).spent(policy, head)
+    return spent or overtime_before(policy, head, now_us=now_us, now=now)
+
+
+def budgets_of(context: Context, identity: Identity) -> TreeBudgets:
+    """The budgets that cover a session: its own, and those of the sessions above it."""
+    return TreeBudgets(context, identity.id, identity.spawned_by)
 
 
 def against(context: Context, found: Found, limits: Allowance = NO_ALLOWANCE) -> list[Reason]:
@@ -135,7 +156,8 @@ def against(context: Context, found: Found, limits: Allowance = NO_ALLOWANCE) ->
     begins = found.seq is not None and found.seq != found.whole_head().head  # a fork counts from its own beginning
     limit = None if begins else used_up(context, found, policy)
     if limit is not None:
-        return [Reason(code=f"{limit.limit}_reached", text=limit.why, cure=_raised(identity, limit.limit))]
+        cure = limit.cure or _raised(identity, limit.limit)
+        return [Reason(code=f"{limit.limit}_reached", text=limit.why, cure=cure)]
     limited = msgspec.structs.replace(identity, policy=policy)
     model = _unpriced(context, limited, found.head, identity)
     if model is not None:

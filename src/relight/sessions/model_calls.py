@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.errors import InvalidMessage, UsageError
+from relight.errors import InvalidMessage, LimitReached, UsageError
 from relight.journal.codec import copied
 from relight.journal.conversation.model_replies import ParsedReply, parse_reply
 from relight.journal.conversation.provider_responses import plain
@@ -55,6 +55,9 @@ def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) ->
             why = f"{type(error).__name__}: {error}"
             warn(MODEL, f"{writer.name}: the model is asked again in {seconds:.1f} s: {why}", recorder.log_fields)
             yield Pause(seconds)
+            # Others of the tree went on spending meanwhile.
+            if failures < retry.attempts and (limit := writer.halt_at_limit()) is not None:
+                raise LimitReached(writer.name, limit.why, cure=limit.cure) from error
     raise AssertionError("unreachable: the last failure is raised")
 
 

@@ -217,6 +217,7 @@ class Session:
         prompt (a restarted program), and any other text is a new turn. None if the session has had it.
 
         Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
+        LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is halted.
         """
         return drive(prompt_once(self._writer, text, id), self._writer.context.clock)
 
@@ -231,7 +232,8 @@ class Session:
         Inside `batch()` it is part of that step; the checkpoint is the one that the block is committed as, exact once
         the block has ended.
 
-        LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
+        LimitReached if a limit that covers the session is used up, by this reply or by others of its tree: the message
+        is stored, and the session is halted.
         """
         given, usage, stop = appended(message, usage, self._recorder.fold)
         return self._writer.append(given, usage, stop=stop, own_loop=True)
@@ -435,4 +437,4 @@ class BatchBlock:
             raise
         if batch.messages:
             writer.note_reply(batch.messages, batch.usage)
-            writer.stop_own_loop(batch.messages)
+            writer.stop_own_loop()

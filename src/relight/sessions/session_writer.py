@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.errors import Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError, Waiting
+from relight.errors import ChildFailed, Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError, Waiting
 from relight.files.capture import Files
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
@@ -21,7 +21,7 @@ from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call
 from relight.journal.jsonable import unshared
-from relight.journal.limits import Reached, reached, uncounted
+from relight.journal.limits import Reached, overtime, uncounted
 from relight.sessions import limits
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.tools import is_coroutine_function
@@ -92,6 +92,7 @@ class SessionWriter:
         self.wait_seconds = 0.0
         """to wait for a session that somebody else holds, as its opening was told"""
         """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
+        self._budgets = limits.budgets_of(context, recorder.identity)
         self._uncounted: str | None = None
         """why usage can no longer be counted against a limit of money or tokens"""
         self._closed = False
@@ -159,10 +160,10 @@ class SessionWriter:
             batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
             return batch.checkpoint
         checkpoint = self.record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
-        if self.recorder.identity.policy != _NO_LIMITS:
+        if self._is_limited:
             self.note_reply(messages, spent)
             if own_loop:
-                self.stop_own_loop(messages)
+                self.stop_own_loop()
         return checkpoint
 
     def record(
@@ -387,22 +388,9 @@ class SessionWriter:
         if self._release_due:
             self._release_lease()
             return
-        if error is None:
-            change = StatusChange(status="terminated", reason="left")
-        elif waits := waits_of(error):  # of another session, or this one would not own its lease any more
-            reason = f"left: {waits[0].session} is {waits[0].message}"
-            change = StatusChange(status="terminated", reason=reason_of(reason))
-        # A store outage says nothing about the task. A queued session is requeued for another worker instead of failed.
-        elif isinstance(error, StoreUnavailable) and recorder.head.queue_position is not None:
-            change = StatusChange(status="queued", reason=reason_of(f"store unavailable: {error}"))
-        elif isinstance(error, Exception):
-            text = reason_of(f"{type(error).__name__}: {error}")
-            failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
-            change = StatusChange(status="failed", reason=text, failure=failure)
-        else:
-            change = StatusChange(status="terminated", reason=f"interrupted ({type(error).__name__})")
         self.batch.set(None)
         try:
+            change = self._verdict_on_leaving(error)
             self.record("status", Changes(status=change), release=True, finishing=True)
         except Exception:
             # The caller's own exception must not be replaced by ours. Nothing is lost: the lease expires, and the
@@ -410,11 +398,38 @@ class SessionWriter:
             if error is None:
                 raise
 
+    def _verdict_on_leaving(self, error: BaseException | None) -> StatusChange:
+        """The status that a block is left with."""
+        head = self.recorder.head
+        if error is None:
+            return StatusChange(status="terminated", reason="left")
+        if waits := waits_of(error):  # of another session, or this one would not own its lease any more
+            reason = f"left: {waits[0].session} is {waits[0].message}"
+            return StatusChange(status="terminated", reason=reason_of(reason))
+        # A store outage says nothing about the task. A queued session is requeued for another worker instead of failed.
+        if isinstance(error, StoreUnavailable) and head.queue_position is not None:
+            return StatusChange(status="queued", reason=reason_of(f"store unavailable: {error}"))
+        if isinstance(error, ChildFailed | LimitReached):  # of a child that reached the budget of this session?
+            limit = self._budgets.spent(self.recorder.identity.policy, head)
+            if limit is not None:
+                return limit.change
+        if isinstance(error, Exception):
+            text = reason_of(f"{type(error).__name__}: {error}")
+            failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
+            return StatusChange(status="failed", reason=text, failure=failure)
+        return StatusChange(status="terminated", reason=f"interrupted ({type(error).__name__})")
+
     # -- limits -----------------------------------------------------------------------------------------------
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether a limit may cover it: one of its own, or of a session above it."""
+        identity = self.recorder.identity
+        return identity.policy != _NO_LIMITS or identity.spawned_by is not None
 
     def note_reply(self, messages: Sequence[Any], usage: Usage | None) -> None:
         """Remember that a reply came without usage: a limit of money or tokens can then not be enforced."""
-        policy = self.recorder.identity.policy
+        policy = self._budgets.covering(self.recorder.identity.policy)
         if not policy.counts_usage or not any(map(self.recorder.fold.format.is_assistant, messages)):
             return
         if usage is None or not (usage.tokens or usage.cost):
@@ -424,19 +439,18 @@ class SessionWriter:
 
     def halt_at_limit(self) -> Reached | None:
         """Halt the session before a model call if a limit is reached; the limit, if one is."""
-        policy = self.recorder.identity.policy
-        used = reached(policy, self.recorder.head, now_us=self.context.clock.now_us())
-        limit = used or (uncounted(policy, self._uncounted) if self._uncounted is not None else None)
+        policy, head = self.recorder.identity.policy, self.recorder.head
+        limit = self._budgets.spent(policy, head) or overtime(policy, head, now_us=self.context.clock.now_us())
+        if limit is None and self._uncounted is not None:
+            limit = uncounted(self._budgets.covering(policy), self._uncounted)
         if limit is not None:
             self.record("status", Changes(status=limit.change), release=True)
         return limit
 
-    def stop_own_loop(self, messages: Sequence[Any]) -> None:
-        """After a program with its own loop recorded a reply: LimitReached if it must not call the model again."""
-        if self.recorder.identity.policy == _NO_LIMITS or not self.recorder.owns:
-            return
-        if not any(map(self.recorder.fold.format.is_assistant, messages)):
-            return  # only a reply leads to another model call; user messages are stored whatever was spent
-        limit = self.halt_at_limit()
+    def stop_own_loop(self) -> None:
+        """After a program with its own loop recorded a message: LimitReached if it must not call the model again.
+
+        Not only after a reply: between that and its tool's result, other sessions of the tree may spend the budget."""
+        limit = self.halt_at_limit() if self._is_limited and self.recorder.owns else None
         if limit is not None:
-            raise LimitReached(self.name, limit.why)
+            raise LimitReached(self.name, limit.why, cure=limit.cure)

@@ -96,6 +96,7 @@ def planned(
         child = of_session(context, options.parent, identity.name or identity.id)
         refuse_removed(context, child)
         identity = child.identity(identity)
+    limiting.check_above(context, adapter, identity, command, where)
     if options.workspace:
         identity = with_roots(context, identity, options.workspace)
         try:

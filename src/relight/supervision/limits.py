@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from relight.journal.limits import Reached, spent, uncounted
-from relight.sessions.limits import no_price
+from relight.journal.limits import Reached, uncounted
+from relight.sessions.limits import budgets_of, no_price
 
 if TYPE_CHECKING:
     from relight.sessions.context import Context
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def limit_of(context: Context, observer: Observer) -> Reached | None:
     """The budget or token limit that an agent has reached according to its transcript; or None."""
-    policy = observer.recorder.identity.policy
-    if policy.budget is not None and observer.unpriced is not None:
-        return uncounted(policy, no_price(observer.unpriced))
-    return spent(policy, observer.recorder.head)
+    recorder = observer.recorder
+    budgets, policy = budgets_of(context, recorder.identity), recorder.identity.policy
+    if observer.unpriced is not None and (covered := budgets.covering(policy)).budget is not None:
+        return uncounted(covered, no_price(observer.unpriced))
+    return budgets.spent(policy, recorder.head)

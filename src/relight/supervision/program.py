@@ -33,7 +33,7 @@ from relight.files.status import files_status
 from relight.history import events
 from relight.history.listing import info_of
 from relight.history.loading import Found, resolve
-from relight.journal.limits import Reached, overtime, spent, uncounted
+from relight.journal.limits import Reached, overtime, uncounted
 from relight.journal.queues.takeover import BY_A_PERSON, NO_PROGRESS
 from relight.journal.status import derived_status
 from relight.operations.operator import write_once
@@ -49,7 +49,7 @@ from relight.ports.runtime import (
     Exit,
 )
 from relight.sessions.context import Context
-from relight.sessions.limits import policy_with
+from relight.sessions.limits import budgets_of, policy_with
 from relight.sessions.opening import (
     begin_attempt,
     evidence_of,
@@ -148,8 +148,8 @@ class Supervision:
         self._spent_at: tuple[int, int] | None = None
         """turns and instant at which the budget was first seen to be used up"""
         self._seen = self._head().seq
-        self._last_head: Head | None = None
-        """as last read by `_poll_journal`"""
+        self._last_head: Head | None = None  # as last read by `_poll_journal`
+        self._spent: Reached | None = None  # the budget that covers it, where it was used up then
         self._polled_us, self._restarts, self._lost_us, self._token = 0, 0, 0, object()
         self._sweeps, self._files = SweepCheck(context), RunFiles(self._context, session)
 
@@ -361,9 +361,8 @@ class Supervision:
         if policy.counts_usage and head.epoch == self._owned().head.epoch and self._owned().owns:
             if now_us - began_us > _OPENS_SECONDS * 1e6:
                 return uncounted(policy, f"it did not open its session within {_OPENS_SECONDS:.0f} s")
-        elif (limit := spent(policy, head)) is not None:
-            self._spent_at = self._spent_at or (head.turns, now_us)
-            turns, since_us = self._spent_at
+        elif (limit := self._spent) is not None:
+            turns, since_us = self._spent_at = self._spent_at or (head.turns, now_us)
             if head.turns > turns or now_us - since_us > _OWN_HALT_SECONDS * 1e6:
                 return limit
         return overtime(policy, head, now_us=self._context.clock.now_us())
@@ -396,6 +395,7 @@ class Supervision:
         record = self._context.store.find(self._session)
         if record is not None and record.head is not None:
             self._last_head = record.head
+            self._spent = budgets_of(self._context, record.identity).spent(record.identity.policy, record.head)
             self._check_stop_or_takeover(record.identity, record.head)
             self._check_pause()
         if record is None or record.head is None or record.head.seq == self._seen:

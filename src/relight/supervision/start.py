@@ -31,6 +31,7 @@ from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, O
 from relight.ports.hooks import EPOCH_VARIABLE, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
+from relight.sessions.limits import budgets_of
 from relight.sessions.recorder import Recorder
 from relight.supervision import hand_over
 from relight.supervision.approvals import decision_of
@@ -248,7 +249,8 @@ class Start:
 
     def _open_hooks(self, observer: Observer) -> Hooks | None:
         """Open the hook channel if the agent supports it."""
-        gate = self._execution.policy.counts_usage and self.adapter.capabilities.gate
+        covered = budgets_of(self._context, observer.recorder.identity).covering(self._execution.policy)
+        gate = covered.counts_usage and self.adapter.capabilities.gate
         if not self.adapter.capabilities.hooks and not gate:
             return None
         directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
@@ -498,7 +500,8 @@ def _stop_at_limit(context: Context, observer: Observer, live: LiveAttempt, hear
     """Before a tool or model call: whether a limit is reached. If so, blocks the hook until the agent was ended.
 
     The reply that reached the limit is recorded; a tool call in it does not begin."""
-    if not observer.recorder.identity.policy.counts_usage:
+    identity = observer.recorder.identity
+    if not budgets_of(context, identity).covering(identity.policy).counts_usage:
         return False
     observer.catch_up(heard)
     limit = limit_of(context, observer)

@@ -11,7 +11,7 @@ import pytest
 
 import relight
 from relight.errors import LimitReached, UsageError
-from relight.journal.limits import Reached, known_us, spent, worked_since
+from relight.journal.limits import Account, Reached, known_us, spent, worked_since
 from relight.values.lease import Instant, Lease, Owner
 from relight.values.policy import RunPolicy
 from relight.values.session import Head
@@ -315,5 +315,5 @@ def test_working_time_leaves_out_what_nobody_worked() -> None:
 
 @pytest.mark.parametrize(("cost", "reached"), [(None, False), (0.99, False), (1.0, True), (1.5, True)])
 def test_a_budget_is_reached_when_it_is_used_up(cost: float | None, reached: bool) -> None:
-    found = spent(RunPolicy(budget=1.0), Head(session="s", usage=Usage(input_tokens=5, cost=cost)))
+    found = spent([Account(policy=RunPolicy(budget=1.0), own=Usage(input_tokens=5, cost=cost))])
     assert isinstance(found, Reached) is reached

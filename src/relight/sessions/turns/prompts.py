@@ -61,9 +61,9 @@ def prompt_once(writer: SessionWriter, prompt: str, prompt_id: str | None) -> Pr
     writer.refuse_in_batch("prompt")
     if writer.is_finished:
         yield from reopen_for(writer, prompt, prompt_id)
-    if not is_new_prompt(writer, prompt, prompt_id):
-        return None
-    return append_prompt(writer, prompt, prompt_id)
+    made = append_prompt(writer, prompt, prompt_id) if is_new_prompt(writer, prompt, prompt_id) else None
+    writer.stop_own_loop()
+    return made
 
 
 def reopen_for(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> Program[bool]:
