@@ -56,6 +56,7 @@ check: $(READY) ## format, lint, types, layering, planted bugs of touched files
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tests.teeth.touched
 

@@ -1,7 +1,7 @@
 """What a type checker sees in both forms: a typo, a wrong literal, a missing await.
 
-Checked by mypy alone, in `make check`: each line is wrong, and one that mypy accepted would have an unused `ignore`,
-which is an error.
+Checked by mypy and by pyright, in `make check`: each line is wrong, and one that either of them accepted would have an
+unused `ignore`, which is an error.
 """
 
 from __future__ import annotations
