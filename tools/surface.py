@@ -65,7 +65,7 @@ def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
 
 def is_property(function: ast.FunctionDef) -> bool:
     """Whether it is read without a call."""
-    return any(ast.unparse(one) == "property" for one in function.decorator_list)
+    return any(ast.unparse(one) in ("property", "cached_property") for one in function.decorator_list)
 
 
 def annotated(function: ast.FunctionDef) -> Iterator[ast.expr]:

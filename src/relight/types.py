@@ -28,8 +28,14 @@ if TYPE_CHECKING:
     from relight.history.search import SearchHit, SearchResult
     from relight.history.verify import Report
     from relight.journal.files.undo_log import Operation
+    from relight.library.admin import Admin
     from relight.library.facade import Relight
+    from relight.library.files import Files
+    from relight.library.history import History
     from relight.library.loaded import Loaded
+    from relight.library.queues import Queues
+    from relight.library.runs import Runs
+    from relight.library.sessions import Sessions
     from relight.operations.health import Health
     from relight.operations.output import Output
     from relight.operations.remove import Forgotten, Removed
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acknowledged",
+    "Admin",
     "Adoptable",
     "Allowance",
     "Attention",
@@ -88,12 +95,14 @@ __all__ = [
     "Exported",
     "Failure",
     "FileDiff",
+    "Files",
     "FilesPlan",
     "FilesReport",
     "FilesState",
     "Forgotten",
     "Health",
     "HeldFile",
+    "History",
     "Hit",
     "Hits",
     "Host",
@@ -118,6 +127,7 @@ __all__ = [
     "Provider",
     "Queue",
     "QueueInfo",
+    "Queues",
     "Reason",
     "Relight",
     "Removed",
@@ -130,12 +140,14 @@ __all__ = [
     "Retry",
     "RunOptions",
     "RunPolicy",
+    "Runs",
     "SdkObject",
     "SearchHit",
     "SearchResult",
     "Session",
     "SessionInfo",
     "SessionOptions",
+    "Sessions",
     "SharedSession",
     "Side",
     "Snapshot",
@@ -158,6 +170,7 @@ __all__ = [
 
 _MODULES = {
     "Acknowledged": "relight.values.acknowledged",
+    "Admin": "relight.library.admin",
     "Adoptable": "relight.supervision.adopt",
     "Allowance": "relight.values.policy",
     "Attention": "relight.values.info",
@@ -180,12 +193,14 @@ _MODULES = {
     "Exported": "relight.bundles.export",
     "Failure": "relight.values.status",
     "FileDiff": "relight.files.diff",
+    "Files": "relight.library.files",
     "FilesPlan": "relight.values.info",
     "FilesReport": "relight.files.operation",
     "FilesState": "relight.values.info",
     "Forgotten": "relight.operations.remove",
     "Health": "relight.operations.health",
     "HeldFile": "relight.files.diff",
+    "History": "relight.library.history",
     "Hit": "relight.history.queries",
     "Hits": "relight.history.queries",
     "Host": "relight.ports.clock",
@@ -210,6 +225,7 @@ _MODULES = {
     "Provider": "relight.sessions.calls.tools",
     "Queue": "relight.values.queues",
     "QueueInfo": "relight.fleet.queues",
+    "Queues": "relight.library.queues",
     "Reason": "relight.values.info",
     "Relight": "relight.library.facade",
     "Removed": "relight.operations.remove",
@@ -222,12 +238,14 @@ _MODULES = {
     "Retry": "relight.values.policy",
     "RunOptions": "relight.values.options",
     "RunPolicy": "relight.values.policy",
+    "Runs": "relight.library.runs",
     "SdkObject": "relight.sessions.inputs",
     "SearchHit": "relight.history.search",
     "SearchResult": "relight.history.search",
     "Session": "relight.sessions.session",
     "SessionInfo": "relight.values.info",
     "SessionOptions": "relight.sessions.entry.options",
+    "Sessions": "relight.library.sessions",
     "SharedSession": "relight.sessions.shared",
     "Side": "relight.history.compare",
     "Snapshot": "relight.values.snapshot",

@@ -43,7 +43,7 @@ def _is_over(head: Head, policy: Retention, limit_us: int) -> bool:
     return head.status in policy.statuses and head.ended_us is not None and head.ended_us <= limit_us
 
 
-_AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(m|h|d|w)?")
+_AGE: Final = r"(\d{1,6}(?:\.\d{1,6})?)\s*(m|h|d|w)?"
 _UNIT_DAYS: Final = {"m": 1 / 1440, "h": 1 / 24, "d": 1.0, "w": 7.0}
 
 
@@ -52,7 +52,7 @@ def retention_days(text: str) -> float | None:
     given = text.strip().lower()
     if given in ("off", "none", "never"):
         return None
-    found = _AGE.fullmatch(given)
+    found = re.fullmatch(_AGE, given)
     if found is None:
         raise ValueError(f"not a retention: {text[:50]!a}; write 7d, 36h, 2w or off")
     return float(found[1]) * _UNIT_DAYS[found[2] or "d"]

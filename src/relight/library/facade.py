@@ -1,21 +1,17 @@
 """`Relight`: an open store. What can be done with it is under six nouns, each in a module of its own beside this one.
 
-Use cases are imported when first called, so that a command that only lists does not wait for the others.
+Nouns and use cases are imported when first used, so that a command that only lists does not wait for the others.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from relight.errors import LeaseHeld
 from relight.history.loading import resolve
-from relight.library.admin import Admin
-from relight.library.files import Files
-from relight.library.history import History
 from relight.library.lazy_module import LazyModule
-from relight.library.queues import Queues
-from relight.library.runs import Runs
 from relight.library.sessions import Sessions
 from relight.ports.store import Store
 from relight.sessions import opening
@@ -24,6 +20,11 @@ from relight.sessions.entry.options import SessionOptions
 from relight.sessions.redacting_store import bare
 
 if TYPE_CHECKING:
+    from relight.library.admin import Admin
+    from relight.library.files import Files
+    from relight.library.history import History
+    from relight.library.queues import Queues
+    from relight.library.runs import Runs
     from relight.operations import pinned
     from relight.sessions import coroutines
     from relight.sessions.entry import open_session as entering
@@ -39,18 +40,46 @@ class Relight:
     def __init__(self, context: Context, *, plain: Relight | None = None) -> None:
         self._context = context
         self._plain = plain
-        self.sessions = Sessions(context)
-        """which sessions there are; archive and remove them"""
-        self.history = History(context)
-        """what a session did; forks, rewinds, undo, bundles"""
-        self.files = Files(context)
-        """captured files"""
-        self.runs = Runs(context)
-        """programs and coding agents under supervision"""
-        self.queues = Queues(context)
-        """sessions for workers"""
-        self.admin = Admin(context)
-        """care of the store"""
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Which sessions there are; archive and remove them."""
+        return Sessions(self._context)
+
+    @cached_property
+    def history(self) -> History:
+        """What a session did; forks, rewinds, undo, bundles."""
+        from relight.library.history import History
+
+        return History(self._context)
+
+    @cached_property
+    def files(self) -> Files:
+        """The files that sessions captured."""
+        from relight.library.files import Files
+
+        return Files(self._context)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Programs and coding agents under supervision."""
+        from relight.library.runs import Runs
+
+        return Runs(self._context)
+
+    @cached_property
+    def queues(self) -> Queues:
+        """Sessions that workers take."""
+        from relight.library.queues import Queues
+
+        return Queues(self._context)
+
+    @cached_property
+    def admin(self) -> Admin:
+        """Care of the store: sweeps, backups, health."""
+        from relight.library.admin import Admin
+
+        return Admin(self._context)
 
     def __repr__(self) -> str:
         return f"<relight store {self._context.store.info.location}>"

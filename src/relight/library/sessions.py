@@ -16,7 +16,6 @@ from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
 from relight.ports.store import Query, Record
 from relight.sessions import names, opening
-from relight.sessions.entry import reopening
 from relight.values.acknowledged import Acknowledged
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
@@ -30,12 +29,14 @@ if TYPE_CHECKING:
     from relight.operations import operator, retention
     from relight.operations import remove as removing
     from relight.sessions import shared as sharing
+    from relight.sessions.entry import reopening
 else:
     attention, queries, operator = map(
         LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.operator")
     )
     searching = LazyModule("relight.history.search")
     acknowledging = LazyModule("relight.operations.acknowledge")
+    reopening = LazyModule("relight.sessions.entry.reopening")
     removing, retention, sharing = map(
         LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.sessions.shared")
     )

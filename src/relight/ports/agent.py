@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from relight.journal.conversion.convert import Dialect
+from relight.journal.conversion.dialect import Dialect
 from relight.values.call import Effect
 from relight.values.usage import Usage
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from relight.journal.redaction.command_line import expanded
 from relight.journal.redaction.recorded_fields import redacted
 from relight.ports.agent import AgentAdapter, Agents
 from relight.ports.clock import Clock, Entropy, Host
@@ -108,8 +107,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def command_of(self, identity: Identity) -> tuple[str, ...]:
         """The command line that starts a session: as given to this process, else the stored one with its variables
         filled in."""
-        given = self.commands.get(identity.id)
-        return given or tuple(expanded(identity.command or (), identity.secrets, self.environment))
+        if given := self.commands.get(identity.id):
+            return given
+        from relight.journal.redaction.command_line import expanded  # imported late: only a start needs it
+
+        return tuple(expanded(identity.command or (), identity.secrets, self.environment))
 
     def agent(self, identity: Identity) -> AgentAdapter:
         """The adapter of a session, chosen by the command it was begun with."""

@@ -14,7 +14,8 @@ from relight.agents.claude_code.dialect import CLAUDE_DIALECT
 from relight.agents.codex.dialect import CODEX_DIALECT
 from relight.agents.opencode.dialect import OPENCODE_DIALECT
 from relight.agents.pi.dialect import PI_DIALECT
-from relight.journal.conversion.convert import Converted, Dialect, convert, in_neutral_terms
+from relight.journal.conversion.convert import Converted, convert, in_neutral_terms
+from relight.journal.conversion.dialect import Dialect
 from relight.journal.conversion.grammar import NO_BEGINNING, faults, normalised
 from relight.journal.conversion.losses import Loss, LossReport
 from relight.journal.conversion.plain import WRITERS

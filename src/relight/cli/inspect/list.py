@@ -20,7 +20,6 @@ from relight.cli.render.console import Console, printable
 from relight.cli.render.style import Line, Part, Role, Span, Style, status_word
 from relight.cli.render.table import Column, table
 from relight.errors import UsageError
-from relight.history.documents import session_document
 from relight.text.format import (
     GLYPHS,
     age,
@@ -123,6 +122,8 @@ def list_sessions(
         limit = SCREEN_ROWS if console.out.terminal and not as_json and not everything else None
         listing = read_listing(rl, filters, sort, everything, limit, tree)
     if as_json:
+        from relight.history.documents import session_document  # imported late: only for `--json`
+
         console.document([session_document(info) for info in listing.sessions])
     elif console.out.table:
         console.write(_screen(listing, cli))

@@ -7,10 +7,11 @@ providers enforce: a conversation with a fault must not be started.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
+from relight.journal.conversion.dialect import Dialect
 from relight.journal.conversion.grammar import faults, grouped, normalised
 from relight.journal.conversion.losses import Loss, LossReport, differences
 from relight.journal.conversion.tools import Tool, neutral_call
@@ -20,37 +21,6 @@ MAX_CHARS: Final = 600_000
 """of a conversation that is handed over, about 150,000 tokens; images count as `_IMAGE_CHARS`"""
 _IMAGE_CHARS: Final = 6000
 _NO_RESULTS: Final[Mapping[str, Result]] = {}
-
-
-class Dialect(Protocol):
-    """Reader and writer of one agent's native lines. Pure; reading never raises."""
-
-    @property
-    def format(self) -> str:
-        """The name of the format of its lines."""
-        ...
-
-    @property
-    def max_result(self) -> int | None:
-        """Characters of a result that the agent keeps of an imported conversation; None: all."""
-        ...
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """Its tools that have a neutral equivalent."""
-        ...
-
-    def spoken(self, lines: Sequence[dict[str, Any]]) -> list[Message]:
-        """What these lines say, with calls in neutral terms and the harness's own texts as the system's."""
-        ...
-
-    def written(self, messages: Sequence[Message], *, at_us: int) -> list[dict[str, Any]]:
-        """Lines that say this; the messages keep to the grammar. `AgentAdapter.write` makes a session of them."""
-        ...
-
-    def line_faults(self, line: dict[str, Any]) -> list[str]:
-        """What the provider would refuse about this line alone."""
-        ...
 
 
 class Converted(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,6 @@ from relight.ports.schema import SchemaStatus
 from relight.ports.search import StoredText, Words
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.sqlite import listing, queues, reading, removal, search, sessions, snapshots
-from relight.stores.sqlite.backup import backup
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.connection import fork_safety as forks
 from relight.stores.sqlite.connection.database import Database
@@ -338,6 +337,8 @@ class SqliteStore:
             return list(examine(cursor.connection, self._database.watermark, evidence_of(self._path)))
 
     def copy_to(self, path: Path, progress: Callable[[int, int], object]) -> None:
+        from relight.stores.sqlite.backup import backup  # imported late: few processes make one
+
         backup(self._database, path, progress)
 
     def changed(self) -> object:
