@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import relight
 from relight.errors import StoreUnavailable, Waiting
 from relight.stores.memory import MemoryStore
+from relight.testing import Effects, ScriptedModel, crash_everywhere
 from relight.testing.clock import ManualClock
 from relight.values.step import Changes, Committed, Draft
 from tests.support.calls import call
@@ -110,3 +112,85 @@ def test_a_decision_that_is_no_allowance_is_a_denial() -> None:
             s._writer.record("mark", Changes(answer=["", "perhaps", asking.key]))
         assert "a person denied it" in bank.run(rl, to="ada", amount=500)
     assert bank.paid == []
+
+
+class Clerk:
+    """An agent that asks for two approvals in one reply and for one of them again in the next; a person decides."""
+
+    def __init__(self, effects: Effects, decisions: str) -> None:
+        self.effects, self.decisions = effects, decisions
+        """what the person says to each question in turn: y or n"""
+        self.model = ScriptedModel(
+            [["Both.", {"pay": {"to": "ada"}}, {"look": {}}, {"wipe": {}}], [{"pay": {"to": "ada"}}], "Done."]
+        )
+
+    def tools(self) -> list[Any]:
+        @relight.tool(approve=True)
+        def pay(to: str) -> str:
+            self.effects.add("paid")
+            return "paid"
+
+        @relight.tool(approve=True)
+        def wipe() -> str:
+            self.effects.add("wiped")
+            return "wiped"
+
+        @relight.tool
+        def look() -> str:
+            self.effects.add("looked")
+            return "looked"
+
+        return [pay, wipe, look]
+
+    def run(self) -> Any:
+        """Lives of the program, with a decision of the person after each question."""
+        for _ in range(len(self.decisions) + 1):
+            try:
+                with relight.session("clerk") as s:
+                    return s.run(self.model, tools=self.tools(), prompt="go")
+            except Waiting:
+                with relight.open() as rl:
+                    self.decide(rl)
+        raise AssertionError("asked more often than there are calls")
+
+    def decide(self, rl: relight.Relight) -> None:
+        calls = rl.history.load("clerk").calls
+        asked = [one for one in calls if one.name in ("pay", "wipe")]
+        decided = sum(one.result is not None for one in asked)
+        if self.decisions[decided] == "y":
+            rl.runs.approve("clerk")
+        else:
+            rl.runs.deny("clerk", reason=f"no {decided}")
+
+
+@pytest.mark.parametrize("decisions", ["yyy", "ynn", "nyy", "nny"])
+def test_each_of_several_approvals_holds_for_its_own_call_whatever_the_others_got(
+    relight_store: relight.Relight, relight_effects: Effects, decisions: str
+) -> None:
+    assert Clerk(relight_effects, decisions).run() == "Done."
+    calls = relight_store.history.load("clerk").calls
+    assert [call.name for call in calls] == ["pay", "look", "wipe", "pay"], "results in the order asked"
+    told = [call.success for call in calls if call.name != "look"]
+    assert told == [one == "y" for one in decisions]
+    happened = relight_effects.counts()
+    assert happened == {
+        what: n
+        for what, n in zip(
+            ("paid", "wiped", "looked"), (decisions[::2].count("y"), int(decisions[1] == "y"), 1), strict=True
+        )
+        if n
+    }
+    denied = [str(call.result) for call in calls if call.success is False]
+    assert all(
+        f"no {n}" in text for n, text in zip([i for i, d in enumerate(decisions) if d == "n"], denied, strict=True)
+    )
+
+
+def test_killed_between_several_approvals_nothing_is_asked_or_run_twice(
+    relight_effects: Effects, sample: Callable[..., int]
+) -> None:
+    clerk = Clerk(relight_effects, "yny")
+    report = crash_everywhere(
+        clerk.run, effects=relight_effects, max_deaths=sample(12, proof=400, teeth=12), seconds=600
+    )
+    assert report.deaths
