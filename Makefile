@@ -48,7 +48,7 @@ test-browser: $(READY) ## the pages in a real browser: Debian's chromium, instal
 	@tools/system-packages
 	@JOBS=$(JOBS) $(BIN)/python tools/test_browser.py
 
-test-agents: $(READY) ## the real Claude Code, Codex, opencode and pi, installed once, killed and resumed offline
+test-agents: $(READY) ## the real Claude Code, Codex, Gemini CLI, opencode and pi, installed once, killed and resumed offline
 	@tools/system-packages
 	@JOBS=$(JOBS) $(BIN)/python tools/test_agents.py
 

@@ -28,9 +28,10 @@ def main(arguments: list[str]) -> int:
     """Install, run, tell."""
     os.chdir(ROOT)
     where = real.installed()
-    more = (real.pi_script(), real.opencode_binary())  # installed before the network is gone
+    more = (real.pi_script(), real.opencode_binary(), real.gemini_script())  # installed before the network is gone
     print(f"claude {real.CLAUDE_VERSION}, codex {real.CODEX_VERSION} in {where}", flush=True)
-    print(f"pi {real.PI_VERSION}, opencode {real.OPENCODE_VERSION}: {', '.join(map(str, more))}", flush=True)
+    versions = f"pi {real.PI_VERSION}, opencode {real.OPENCODE_VERSION}, gemini {real.GEMINI_VERSION}"
+    print(f"{versions}: {', '.join(map(str, more))}", flush=True)
     if not real.can_isolate():
         print("no network namespace can be made here: the tests run with the network as it is", flush=True)
     MEASURED.unlink(missing_ok=True)

@@ -26,8 +26,8 @@ from tests.support.processes import environment, executable, living
 from tests.support.shell import SOURCE, command, eventually
 
 KINDS = ("claude", "codex")
-OTHERS = ("pi", "opencode")
-"""agents without hooks of ours; they share a shorter list of tests"""
+OTHERS = ("pi", "opencode", "gemini")
+"""agents that share a shorter list of tests"""
 SECONDS = 180.0
 """for what has to come, on a machine that has many other things to do"""
 TASK = "do the work"
@@ -48,8 +48,9 @@ class AgentHarness:
             "codex": real.codex_binary,
             "opencode": real.opencode_binary,
             "pi": real.pi_script,
+            "gemini": real.gemini_script,
         }[kind]()
-        self.binary = real.node() if kind == "pi" else found
+        self.binary = real.node() if kind in ("pi", "gemini") else found
         self.program = base / "bin" / kind
         self.program.symlink_to(found)
         self.variables = variables
@@ -73,13 +74,16 @@ class AgentHarness:
     def environment(self, home: Path | None = None, cwd: Path | None = None) -> dict[str, str]:
         """Of a shell in this home; the agent is configured in it."""
         home, cwd, url = home or self.home, cwd or self.work, self.model.url
-        agent: real.Claude | real.Codex | real.Pi | real.Opencode
+        agent: real.Claude | real.Codex | real.Pi | real.Opencode | real.Gemini
         if self.kind == "claude":
             agent = real.Claude(home=home, cwd=cwd, url=url, extra=self.variables)
         elif self.kind == "opencode":
             agent = real.Opencode(home=home, cwd=cwd, url=url, extra=self.variables)
         elif self.kind == "pi":
             agent = real.Pi(home=home, cwd=cwd, url=url, extra=self.variables)
+            agent.configure()
+        elif self.kind == "gemini":
+            agent = real.Gemini(home=home, cwd=cwd, url=url, extra=self.variables)
             agent.configure()
         else:
             agent = real.Codex(home=home, cwd=cwd, url=url, extra=self.variables, daemon=self.daemon)
@@ -147,6 +151,8 @@ class AgentHarness:
             return ["claude", "-p", prompt, *flags]
         if self.kind == "opencode":
             return ["opencode", "run", "--format", "json", prompt]
+        if self.kind == "gemini":
+            return ["gemini", "--model", "gemini-2.5-pro", "--output-format", "stream-json", f"--prompt={prompt}"]
         if self.kind == "pi":
             return ["pi", "-p", "--mode", "json", prompt]
         return ["codex", "exec", "--json", "--skip-git-repo-check", prompt]

@@ -24,6 +24,7 @@ CLAUDE_VERSION: Final = "2.1.325"
 CODEX_VERSION: Final = "0.166.0"
 PI_VERSION: Final = "0.73.1"
 OPENCODE_VERSION: Final = "1.18.33"
+GEMINI_VERSION: Final = "0.61.0"
 INSTALL_SECONDS: Final = 900
 CLAUDE_KEY: Final = "sk-ant-fake-key-of-the-relight-tests-0000"
 CODEX_KEY_NAME: Final = "FAKE_KEY"
@@ -135,6 +136,11 @@ def opencode_binary() -> Path:
     """The native opencode."""
     prefix = installed(f"opencode-ai@{OPENCODE_VERSION}")
     return prefix / f"node_modules/opencode-{_PLATFORM}/bin/opencode"
+
+
+def gemini_script() -> Path:
+    """Gemini CLI, which Node runs."""
+    return installed(f"@google/gemini-cli@{GEMINI_VERSION}") / "node_modules/.bin/gemini"
 
 
 def node() -> Path:
@@ -302,6 +308,34 @@ class Opencode:
             "permission": "allow",
             "provider": {"fake": {**provider, "models": {"fake-model": model}}},
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemini:
+    """Gemini CLI in a home of its own."""
+
+    home: Path
+    cwd: Path
+    url: str
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        given = {"HOME": str(self.home), "TZ": "UTC", "GEMINI_API_KEY": "fake-key-of-gemini"}
+        return {**_passed(), **given, "GOOGLE_GEMINI_BASE_URL": self.url, **self.extra}
+
+    def configure(self) -> None:
+        """Write its settings."""
+        settings = {
+            "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "maxAttempts": 1},
+            "privacy": {"usageStatisticsEnabled": False},
+            "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        }
+        directory = self.home / ".gemini"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "settings.json").write_text(json.dumps(settings))
+        (directory / "policies").mkdir(exist_ok=True)
+        rule = '[[rule]]\ntoolName = "*"\ndecision = "allow"\npriority = 900\nallowRedirection = true\n'
+        (directory / "policies" / "all.toml").write_text(rule)
 
 
 def spawn(agent: Claude | Codex, command: list[str], output: Path) -> subprocess.Popen[bytes]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
+from relight.agents.gemini.records import lines_of, resolved
+
 Line = dict[str, Any]
 AT = "2026-11-15T08:00:00.000Z"
 CLAUDE_SESSION = "11111111-1111-4111-8111-111111111111"
@@ -204,3 +206,41 @@ def opencode_conversation() -> list[dict[str, Any]]:
     add("part", 2, {"type": "text", "text": "all done", "time": {"start": 1010, "end": 1011}})
     add("part", 2, {"type": "step-finish", "reason": "stop", "tokens": tokens, "cost": 0.25})
     return made
+
+
+def gemini_records() -> list[Line]:
+    """A session file of Gemini CLI: its header and context, a prompt, a reply written again with its two calls and
+    their results, those results once more, an end."""
+    at, model, reply = "2026-11-16T15:47:25.267Z", {"model": "gemini-2.5-pro"}, "e94fac85-caac-43cc-a5cb-83b87579143c"
+    context = {"id": "d04923d3", "timestamp": at, "type": "user", "content": [{"text": "<session_context>\nhi"}]}
+    said: Line = {"id": reply, "timestamp": at, "type": "gemini", "content": "two things", "thoughts": [], **model}
+    said["tokens"] = {"input": 100, "output": 10, "cached": 30, "thoughts": 5, "tool": 0, "total": 115}
+    answers: list[Line] = [
+        {"functionResponse": {"id": f"shell_{name}", "name": "run_shell_command", "response": {"output": name}}}
+        for name in ("one", "two")
+    ]
+    calls = [
+        {
+            "id": answer["functionResponse"]["id"],
+            "name": "run_shell_command",
+            "args": {"command": f"echo {answer['functionResponse']['response']['output']}"},
+            "result": [answer],
+            "status": "success",
+        }
+        for answer in answers
+    ]
+    return [
+        {"sessionId": CLAUDE_SESSION, "projectHash": "00", "startTime": at, "lastUpdated": at, "kind": "main"},
+        {"$set": {"messages": [context], "lastUpdated": at}},
+        {"id": "ac17bd2f", "timestamp": at, "type": "user", "content": [{"text": "do it é"}]},
+        {"$set": {"lastUpdated": at}},
+        said,
+        {**said, "toolCalls": calls},
+        {"id": "05b231ca", "timestamp": at, "type": "user", "content": answers},
+        {"id": "d5a5dd5c", "timestamp": at, "type": "gemini", "content": "all done", "thoughts": [], **model},
+    ]
+
+
+def gemini_conversation() -> list[Line]:
+    """The lines of these records."""
+    return lines_of(resolved(gemini_records()))

@@ -39,6 +39,12 @@ BUILT_IN: Final[dict[str, Registration]] = {
         programs=("opencode",),
         headless=("opencode", "run"),
     ),
+    "gemini": Registration(
+        adapter="relight.agents.gemini.adapter:Gemini",
+        format="relight.agents.gemini.format:GEMINI_CLI",
+        programs=("gemini",),
+        headless=("gemini", "-p"),
+    ),
 }
 COMMAND: Final = "relight.agents.command:Command"
 """the adapter of every other program"""

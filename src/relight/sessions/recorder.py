@@ -229,6 +229,11 @@ class Recorder:
             return ()
         closed = [(outcome.asked_seq, outcome.id) for outcome in changes.outcomes]
         slots = [slot for key in closed if (slot := self.fold.slot(*key)) is not None]
+        if self.fold.hooked and changes.messages:
+            # A call that only a hook has reported, and whose line comes together with its result.
+            answers = self.fold.format_with(changes.messages).answers
+            ids = {name for message in changes.messages for name in answers(message)}
+            closed += [(one.intent.asked_seq, key) for key, one in self.fold.hooked.items() if key in ids]
         return tuple(closed + [slot.effect_key for slot in slots + self.fold.answered_by(changes.messages)])
 
     def _write(self, draft: Draft, given: Changes) -> Committed:

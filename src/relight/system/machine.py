@@ -114,7 +114,9 @@ _SINCE_BOOT: Final[int] = getattr(time, clock_since_boot(Platform(sys.platform))
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file readable by this user only, atomically. Not synced: such files are rewritten at every start."""
+    """Write a file readable by this user only, atomically, in a directory that is made if need be. Not synced: such
+    files are rewritten at every start."""
+    private_directories.make(path.parent)
     private_directories.write(path, content)
 
 

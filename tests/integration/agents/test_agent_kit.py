@@ -11,11 +11,18 @@ import pytest
 from relight.agents.claude_code.adapter import ClaudeCode
 from relight.agents.codex.adapter import Codex
 from relight.agents.command import Command
+from relight.agents.gemini.adapter import Gemini
 from relight.agents.opencode.adapter import Opencode
 from relight.agents.pi.adapter import Pi
 from relight.ports.agent import AgentAdapter, Line, Transcript
 from relight.testing.agent_kit import AgentChecks
-from tests.support.transcripts import claude_conversation, codex_conversation, opencode_conversation, pi_conversation
+from tests.support.transcripts import (
+    claude_conversation,
+    codex_conversation,
+    gemini_conversation,
+    opencode_conversation,
+    pi_conversation,
+)
 
 
 class ClaudeChecks(AgentChecks):
@@ -50,6 +57,14 @@ class OpencodeChecks(AgentChecks):
         return opencode_conversation()
 
 
+class GeminiChecks(AgentChecks):
+    adapter: ClassVar[AgentAdapter] = Gemini()
+    command = ("gemini", "--output-format", "stream-json", "-p", "do it")
+
+    def conversation(self) -> Sequence[Line]:
+        return gemini_conversation()
+
+
 class CommandChecks(AgentChecks):
     adapter: ClassVar[AgentAdapter] = Command()
     command = ("python", "agent.py", "--all")
@@ -58,7 +73,14 @@ class CommandChecks(AgentChecks):
         return []
 
 
-KITS: tuple[type[AgentChecks], ...] = (ClaudeChecks, CodexChecks, PiChecks, OpencodeChecks, CommandChecks)
+KITS: tuple[type[AgentChecks], ...] = (
+    ClaudeChecks,
+    CodexChecks,
+    PiChecks,
+    OpencodeChecks,
+    GeminiChecks,
+    CommandChecks,
+)
 CHECKS = sorted(name for name in dir(AgentChecks) if name.startswith("check_"))
 
 

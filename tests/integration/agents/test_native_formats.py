@@ -8,6 +8,7 @@ import pytest
 
 from relight.agents.claude_code.format import CLAUDE_CODE
 from relight.agents.codex.format import CODEX
+from relight.agents.gemini.format import GEMINI_CLI
 from relight.agents.opencode.format import OPENCODE
 from relight.agents.pi.format import PI
 from relight.journal.formats.format import Format
@@ -16,6 +17,7 @@ from relight.values.view import Call, Result, Text
 from tests.support.transcripts import (
     claude_conversation,
     codex_conversation,
+    gemini_conversation,
     opencode_conversation,
     pi_conversation,
     rollout_line,
@@ -27,6 +29,7 @@ NATIVE: tuple[tuple[Format, list[dict[str, Any]]], ...] = (
     (CODEX, codex_conversation()),
     (PI, pi_conversation()),
     (OPENCODE, opencode_conversation()),
+    (GEMINI_CLI, gemini_conversation()),
 )
 ODD: list[dict[str, Any]] = [
     {},

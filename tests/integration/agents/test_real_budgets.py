@@ -55,6 +55,16 @@ def test_a_real_agent_is_halted_before_the_first_model_call_beyond_its_budget(
         s.remembers(TASK, "writes one", "writes two")
 
 
+def test_gemini_is_halted_before_the_first_model_call_beyond_its_budget(tmp_path: Path) -> None:
+    with harness("gemini", tmp_path, SCRIPT) as s:
+        # a reply reads about ten thousand tokens: two of them reach this, one does not
+        assert halted(s, "--budget-tokens", "15000") == 2
+        s.do("resume", "job", "--yes", "--budget-tokens", "9000000")
+        assert (s.info().status, len(s.model.requests())) == ("completed", 4)
+        assert lines(s.work) in (["one", "two", "three"], ["one", "three"])
+        s.remembers(TASK, "writes one", "writes two")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_without_a_price_makes_a_budget_of_money_refused_or_halted(kind: str, tmp_path: Path) -> None:
     named = {"ANTHROPIC_MODEL": "claude-nobody-knows-1"} if kind == "claude" else {}

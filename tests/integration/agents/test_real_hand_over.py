@@ -39,7 +39,10 @@ class BothHarness(AgentHarness):
         given = super().environment(home, cwd)
         self.kind = kind
         opencode = real.Opencode(home=home, cwd=cwd, url=self.model.url)
-        others = {**codex.environment(), **pi.environment(), **opencode.environment()}
+        gemini = real.Gemini(home=home, cwd=cwd, url=self.model.url, extra={"GEMINI_MODEL": "gemini-2.5-pro"})
+        gemini.configure()
+        more = {**pi.environment(), **opencode.environment(), **gemini.environment()}
+        others = {**codex.environment(), **more}
         return {**others, **claude.environment(), **given, "CODEX_HOME": str(home / ".codex")}
 
 
@@ -57,6 +60,7 @@ PROGRAMS = {
     "codex": real.codex_binary,
     "opencode": real.opencode_binary,
     "pi": real.pi_script,
+    "gemini": real.gemini_script,
 }
 TOKEN = "sk-ant-oat01-fake-token-of-the-relight-tests-000000000000"
 CLAUDE = "claude -p --dangerously-skip-permissions --output-format stream-json --verbose"
@@ -93,7 +97,7 @@ def test_a_relay_through_both_agents_keeps_everything(kind: str, tmp_path: Path)
 
 
 def test_a_relay_through_every_agent_and_back_does_the_work_of_each_leg(tmp_path: Path) -> None:
-    way = ["opencode", "pi", "codex", "claude"]
+    way = ["opencode", "gemini", "pi", "codex", "claude"]
     slots = [append("leg0"), {"text": "end 0"}]
     for number in range(1, len(way) + 1):
         slots += [append(f"leg{number}"), {"text": f"end {number}"}]

@@ -14,7 +14,7 @@ from tests.support.shell import eventually
 pytestmark = [pytest.mark.agents, pytest.mark.crash]
 STUCK = append("two", "exec sleep 60")
 DONE = {"text": "all done"}
-TRIES = {"pi": 3, "opencode": 6}
+TRIES = {"pi": 3, "opencode": 6, "gemini": 1}
 """requests of an agent until it reports a used-up quota: it tries again by itself"""
 MORE = {"text": "more done"}
 
@@ -22,7 +22,11 @@ MORE = {"text": "more done"}
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_run_goes_to_its_end_with_its_tokens_and_cost(kind: str, tmp_path: Path) -> None:
     used = {"usage": {"input_tokens": 1000, "output_tokens": 100, "cached": 500}}
-    with harness(kind, tmp_path, [{**append("one"), **used}, {**append("two"), **used}, {**DONE, **used}]) as s:
+    script = [{**append("one"), **used}, {**append("two"), **used}, {**DONE, **used}]
+    # pi and opencode know the prices of their models.
+    prices = tmp_path / "prices.toml"
+    prices.write_text('[models."gemini-2.5-pro"]\ninput = 1.0\noutput = 2.0\ncache_read = 0.1\n')
+    with harness(kind, tmp_path, script, RELIGHT_PRICES=str(prices)) as s:
         s.run()
         info = s.info()
         assert (info.agent, info.status, info.attempt, info.said, info.turns) == (kind, "completed", 1, "all done", 3)

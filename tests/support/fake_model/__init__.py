@@ -1,8 +1,8 @@
 """A fake model server: real HTTP on 127.0.0.1, a script instead of a model, a log of every request.
 
-It speaks Anthropic Messages, OpenAI Responses and Chat Completions well enough for real coding agents and SDKs, so
-that an agent can be run, killed and resumed offline, and what it remembers can be asserted on the log: the last
-request is what the resumed agent really knows.
+It speaks Anthropic Messages, OpenAI Responses, Chat Completions and Gemini well enough for real coding agents and
+SDKs, so that an agent can be run, killed and resumed offline, and what it remembers can be asserted on the log: the
+last request is what the resumed agent really knows.
 
     with FakeModel(script=[{"calls": [{"shell": "echo hi"}]}, {"text": "done"}]) as model:
         ...  # run an agent with ANTHROPIC_BASE_URL=model.url

@@ -7,14 +7,15 @@ does not ask the code under test what it did.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Kind = Literal["system", "user", "assistant", "reason", "call", "result"]
 _ROLES: Final[dict[Any, Kind]] = {"assistant": "assistant", "user": "user"}
-FILLERS: Final = ("No response requested.", "[relight]")
-"""replies that no model gave: Claude Code's, on resuming after a result, and relight's own notes"""
+FILLERS: Final = ("No response requested.", "[The previous response was interrupted", "[relight]")
+"""replies that no model gave: Claude Code's and Gemini CLI's, on resuming after a result, and relight's own notes"""
 _PRODUCED: Final = frozenset({"assistant", "reason", "call"})
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 
@@ -38,7 +39,7 @@ class Item:
 
 def read(api: str, body: Any) -> list[Item]:
     """The conversation of one request body."""
-    readers = {"messages": _messages, "responses": _responses, "chat": _chat}
+    readers = {"messages": _messages, "responses": _responses, "chat": _chat, "gemini": _gemini}
     reader = readers.get(api)
     return list(reader(body)) if reader is not None and isinstance(body, dict) else []
 
@@ -173,3 +174,33 @@ def _response_item(raw: dict[str, Any]) -> Item:
     if kind == "reasoning":
         return Item(kind="reason", turn=0, value=_text(raw.get("summary")))
     return Item(kind=_ROLES.get(raw.get("role"), "system"), turn=0, value=_text(raw.get("content")))
+
+
+def _gemini(body: dict[str, Any]) -> Iterator[Item]:
+    """Calls without ids are known by name and position, in their reply."""
+    instruction = body.get("systemInstruction")
+    if isinstance(instruction, dict):
+        yield Item(kind="system", turn=0, value=_text(instruction.get("parts")))
+    turn = 0
+    for content in _listed(body.get("contents")):
+        role: Kind = "assistant" if content.get("role") == "model" else "user"
+        parts = _listed(content.get("parts"))
+        turn += role == "assistant" and not all(is_filler(part.get("text")) for part in parts)
+        seen: Counter[str] = Counter()
+        for part in parts:
+            yield _part(part, turn, role, seen)
+
+
+def _part(part: dict[str, Any], turn: int, role: Kind, seen: Counter[str]) -> Item:
+    call = part.get("functionCall") or part.get("functionResponse")
+    if not isinstance(call, dict):
+        return Item(kind="reason" if part.get("thought") else role, turn=turn, value=part.get("text"))
+    name = str(call.get("name"))
+    seen[name] += 1
+    known: dict[str, Any] = {"turn": turn, "id": str(call.get("id") or f"{turn}-{name}-{seen[name]}"), "name": name}
+    if "functionCall" in part:
+        return Item(kind="call", value=call.get("args"), **known)
+    told = call.get("response")
+    only = told.get("output", told.get("error")) if isinstance(told, dict) and len(told) == 1 else None
+    failed = isinstance(told, dict) and "error" in told
+    return Item(kind="result", value=only if isinstance(only, str) else json.dumps(told), error=failed, **known)

@@ -36,11 +36,15 @@ _PARTS: Final = {
     "output_text": "type text annotations logprobs",
     "refusal": "type refusal",
 }
+_GEMINI_PARTS: Final = (
+    "text thought thoughtSignature inlineData fileData functionCall functionResponse executableCode codeExecutionResult"
+    " videoMetadata"
+)
 
 
 def unknown_fields(api: str, body: dict[str, Any]) -> list[str]:
     """Every field or value that the provider would refuse."""
-    checks = {"messages": _messages, "responses": _responses, "chat": _chat}
+    checks = {"messages": _messages, "responses": _responses, "chat": _chat, "gemini": _gemini}
     return list(checks[api](body))
 
 
@@ -89,3 +93,18 @@ def _responses(body: dict[str, Any]) -> Iterator[str]:
         yield from _fields(item, _ITEMS.get(kind, "type"), place)
         for part in item["content"] if isinstance(item.get("content"), list) else ():
             yield from _fields(part, _PARTS.get(part.get("type"), "type"), f"{place}.content")
+
+
+def _gemini(body: dict[str, Any]) -> Iterator[str]:
+    for number, content in enumerate(body["contents"]):
+        place = f"contents[{number}]"
+        yield from _fields(content, "role parts", place)
+        if content.get("role") not in ("user", "model"):
+            yield f"{place}: Please use a valid role: user, model."
+        for part in content.get("parts") or ():
+            yield from _fields(part, _GEMINI_PARTS, f"{place}.parts")
+            yield from _fields(part.get("functionCall", {}), "id name args", f"{place}.parts.function_call")
+            known = "id name response parts scheduling willContinue"
+            yield from _fields(part.get("functionResponse", {}), known, f"{place}.parts.function_response")
+            if "functionResponse" in part and not isinstance(part["functionResponse"].get("response"), dict):
+                yield f"{place}.parts.function_response.response: not an object"

@@ -24,7 +24,7 @@ class Request:
     number: int
     """from 1, side requests included"""
     api: str
-    """messages, responses, chat, count_tokens, other"""
+    """messages, responses, chat, gemini, count_tokens, other"""
     method: str
     path: str
     headers: Mapping[str, str]

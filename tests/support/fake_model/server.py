@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import select
 import socket
 import struct
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from tests.support.fake_model import chat, messages, responses
+from tests.support.fake_model import chat, gemini, messages, responses
 from tests.support.fake_model.answer import Answer, error_of, frame
 from tests.support.fake_model.conversation import read, turns
 from tests.support.fake_model.fields import unknown_fields
@@ -30,12 +31,19 @@ from tests.support.fake_model.script import Mode, Script, Turn, parse
 from tests.support.fake_model.strict import problems
 from tests.support.fake_model.tools import make, offered
 
-_WIRES: Final[dict[str, ModuleType]] = {"messages": messages, "responses": responses, "chat": chat}
+_WIRES: Final[dict[str, ModuleType]] = {
+    "messages": messages,
+    "responses": responses,
+    "chat": chat,
+    "gemini": gemini,
+}
 _ENDS: Final = (
     ("/messages/count_tokens", "count_tokens"),
     ("/messages", "messages"),
     ("/responses", "responses"),
     ("/chat/completions", "chat"),
+    (":generateContent", "gemini"),
+    (":streamGenerateContent", "gemini"),
 )
 _STREAM_STATUS: Final = {"overloaded_error": 529, "rate_limit_error": 429}
 _POLL_SECONDS: Final = 0.1
@@ -211,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(turn.status, wire.failure(turn.status, text) if turn.body is None else turn.body, turn.headers)
             return
         answer = _answer(request, turn, size)
-        if request.body.get("stream"):
+        if request.body.get("stream") or ":streamGenerateContent" in request.path:
             self._stream([frame(piece) for piece in wire.stream(answer)], turn)
         elif turn.error is not None:
             self._json(_STREAM_STATUS.get(str(turn.error.get("type")), 500), {"type": "error", "error": error_of(turn)})
@@ -290,7 +298,8 @@ def _answer(request: Request, turn: Turn, size: int) -> Answer:
     stem = f"{'toolu' if request.api == 'messages' else 'call'}_{turns(request.items):03d}_{request.number:04d}"
     calls = tuple(make(call, tools, f"{stem}_{location}") for location, call in enumerate(turn.calls))
     used = turn.usage.get("input_tokens", size // 4)
-    model = str(request.body.get("model", "fake-model"))
+    named = re.search(r"/models/([^/:]+):", request.path)
+    model = str(request.body.get("model") or (named[1] if named else "fake-model"))
     return Answer(turn=turn, number=request.number, model=model, calls=calls, input_tokens=used)
 
 

@@ -21,7 +21,7 @@ _ROLES: Final = frozenset({"user", "assistant"})
 
 def problems(api: str, body: Any) -> list[str]:
     """Every rule the conversation breaks, in the order met."""
-    checks = {"messages": _messages, "responses": _responses, "chat": _chat}
+    checks = {"messages": _messages, "responses": _responses, "chat": _chat, "gemini": _gemini}
     check = checks.get(api)
     return list(check(body)) if check is not None and isinstance(body, dict) else []
 
@@ -180,3 +180,32 @@ def _chat(body: dict[str, Any]) -> Iterator[str]:
             continue
         yield from _answered(asked, results, f"messages.{location}")
         asked, results = [call.get("id") for call in message.get("tool_calls") or []], []
+
+
+# ---------------------------------------------------------------- Gemini
+
+
+def _gemini(body: dict[str, Any]) -> Iterator[str]:
+    given = body.get("contents")
+    contents = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    if not contents or contents[0].get("role") != "user":
+        yield "contents: the first content is not the user's"
+    asked: list[dict[str, Any]] = []
+    for location, content in enumerate([*contents, {"role": "end", "parts": [{"text": "end"}]}]):
+        parts = [part for part in content.get("parts") or [] if isinstance(part, dict)]
+        if not parts or any(part == {"text": ""} or not part for part in parts):
+            yield f"contents.{location}: a part is empty, or there is none"
+        results = [part["functionResponse"] for part in parts if isinstance(part.get("functionResponse"), dict)]
+        if len(results) != len(asked):
+            yield (
+                f"contents.{location}: Please ensure that the number of function response parts is equal to the number"
+                f" of function call parts of the function call turn: {len(results)}, not {len(asked)}"
+            )
+        for field in ("name", "id"):
+            if sorted(str(one.get(field)) for one in results) != sorted(str(one.get(field)) for one in asked):
+                yield f"contents.{location}: results and calls differ in {field}"
+        asked = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
+        if asked and content.get("role") != "model":
+            yield f"contents.{location}: a call that is not the model's"
+        if any(not isinstance(call.get("args", {}), dict) for call in asked):
+            yield f"contents.{location}: args is not an object"

@@ -28,9 +28,11 @@ class Made:
 def offered(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The tools of a request, by name."""
     tools = body.get("tools")
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for tool in tools if isinstance(tools, list) else []:
-        if isinstance(tool, dict):
+        if isinstance(tool, dict) and isinstance(tool.get("functionDeclarations"), list):
+            found |= {str(one.get("name")): one for one in tool["functionDeclarations"]}
+        elif isinstance(tool, dict):
             name = tool.get("name") or (tool.get("function") or {}).get("name") or tool.get("type")
             found[str(name)] = tool
     return found
@@ -47,6 +49,11 @@ def _translate(op: str, given: Any, tools: dict[str, dict[str, Any]]) -> tuple[s
     if op == "shell":
         return _shell(str(given), tools)
     path = given["path"]
+    if op == "write" and "write_file" in tools:
+        return "write_file", {"file_path": path, "content": given["content"]}
+    if op == "edit" and "replace" in tools:
+        said = {"file_path": path, "instruction": "scripted"}
+        return "replace", {**said, "old_string": given["old"], "new_string": given["new"]}
     if op == "write" and "Write" in tools:
         return "Write", {"file_path": path, "content": given["content"]}
     if op == "edit" and "Edit" in tools:
@@ -72,6 +79,8 @@ def _fields(tool: dict[str, Any]) -> set[str]:
 def _shell(command: str, tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
     if "Bash" in tools:
         return "Bash", {"command": command, "description": "scripted"}
+    if "run_shell_command" in tools:
+        return "run_shell_command", {"command": command, "description": "scripted"}
     if "exec_command" in tools:
         return "exec_command", {"cmd": command}
     if "shell" in tools:

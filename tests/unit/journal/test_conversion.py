@@ -12,6 +12,7 @@ import pytest
 
 from relight.agents.claude_code.dialect import CLAUDE_DIALECT
 from relight.agents.codex.dialect import CODEX_DIALECT
+from relight.agents.gemini.dialect import GEMINI_DIALECT
 from relight.agents.opencode.dialect import OPENCODE_DIALECT
 from relight.agents.pi.dialect import PI_DIALECT
 from relight.journal.conversion.convert import Converted, convert, in_neutral_terms
@@ -23,7 +24,7 @@ from relight.journal.formats.registry import by_name
 from relight.values.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text
 from tests.support.transcripts import ClaudeLines, codex_meta, function_call, function_output, item, rollout_line, said
 
-DIALECTS: tuple[Dialect, ...] = (CLAUDE_DIALECT, CODEX_DIALECT, OPENCODE_DIALECT, PI_DIALECT)
+DIALECTS: tuple[Dialect, ...] = (CLAUDE_DIALECT, CODEX_DIALECT, GEMINI_DIALECT, OPENCODE_DIALECT, PI_DIALECT)
 WITHOUT_DIRECTORY = (CLAUDE_DIALECT, PI_DIALECT)
 """their shell has no argument for one"""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -108,6 +109,7 @@ SESSIONS: tuple[tuple[Dialect, list[dict[str, Any]]], ...] = (
     (CODEX_DIALECT, codex_session()),
     (OPENCODE_DIALECT, as_in(OPENCODE_DIALECT)),
     (PI_DIALECT, as_in(PI_DIALECT)),
+    (GEMINI_DIALECT, as_in(GEMINI_DIALECT)),
 )
 
 

@@ -1,0 +1,1 @@
+"""Adapter of Gemini CLI, the coding agent of `@google/gemini-cli`."""
