@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
+from enum import Enum
 from functools import partial
 from typing import Any, Final
 
@@ -93,7 +94,8 @@ def read_reply(writer: SessionWriter, returned: Any) -> ParsedReply:
     fold = writer.recorder.fold
     reply = parse_reply(returned, known=fold.recognised, default=fold.format)
     if stop is not None:
-        reply = msgspec.structs.replace(reply, stop=check_text(stop, "stop_reason"))
+        named = stop.value if isinstance(stop, Enum) else stop  # Gemini's SDK has an enumeration of them
+        reply = msgspec.structs.replace(reply, stop=check_text(named, "stop_reason"))
     return reply if usage is None else msgspec.structs.replace(reply, usage=usage)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tests.support.fake_model.gemini import SIGNATURE
+
 _MARKS: Final = 4
 _BLOCKS: Final = {
     "text": "type text citations cache_control",
@@ -103,6 +105,8 @@ def _gemini(body: dict[str, Any]) -> Iterator[str]:
             yield f"{place}: Please use a valid role: user, model."
         for part in content.get("parts") or ():
             yield from _fields(part, _GEMINI_PARTS, f"{place}.parts")
+            if part.get("thoughtSignature", SIGNATURE) != SIGNATURE:
+                yield f"{place}.parts: Thought signature is not valid."
             yield from _fields(part.get("functionCall", {}), "id name args", f"{place}.parts.function_call")
             known = "id name response parts scheduling willContinue"
             yield from _fields(part.get("functionResponse", {}), known, f"{place}.parts.function_response")

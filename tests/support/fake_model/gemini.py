@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tests.support.fake_model.answer import Answer, Piece, error_of, slices
 
-SIGNATURE: Final = "ZmFrZS1zaWduYXR1cmU="
+SIGNATURE: Final = "ZmFrZS1zaWduYXR1cmU_"
 _STATUSES: Final = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
 _MORE: Final = {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 
@@ -61,10 +61,11 @@ def _parts(answer: Answer) -> Iterator[dict[str, Any]]:
 
 
 def _usage(answer: Answer) -> dict[str, int]:
+    """Thinking is beside the output, what was read from the cache is part of the input, nothing is written to it."""
     return {
-        "promptTokenCount": answer.prompt_tokens,
-        "candidatesTokenCount": answer.output_tokens,
+        "promptTokenCount": answer.input_tokens + answer.used("cached"),
+        "candidatesTokenCount": answer.output_tokens - answer.used("reasoning"),
         "cachedContentTokenCount": answer.used("cached"),
         "thoughtsTokenCount": answer.used("reasoning"),
-        "totalTokenCount": answer.prompt_tokens + answer.output_tokens + answer.used("reasoning"),
+        "totalTokenCount": answer.input_tokens + answer.used("cached") + answer.output_tokens,
     }

@@ -7,6 +7,7 @@ Nothing is imported from an SDK.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -166,9 +167,19 @@ def sendable(message: ProviderDict, format: Format) -> ProviderDict:
         return _chat_message(message)
     if format is OPENAI_RESPONSES:
         return _item(message)
-    if format is GEMINI and not message.get("parts"):
-        return {**message, "parts": [{"text": EMPTY_REPLY}]}
+    if format is GEMINI:
+        return {**message, "parts": _as_sent(message.get("parts")) or [{"text": EMPTY_REPLY}]}
     return message
+
+
+def _as_sent(value: Any) -> Any:
+    """What Gemini's SDK dumped, as it is sent: bytes (signatures, images) as text, and fields without a value left
+    out."""
+    if isinstance(value, dict):
+        return {name: _as_sent(one) for name, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_as_sent(one) for one in value]
+    return urlsafe_b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def refusal_in(message: ProviderDict) -> bool:

@@ -41,6 +41,10 @@ class Clients:
         self._client = kind(base_url=url, api_key=key, max_retries=0, http_client=http)
 
     _name = ""
+    _provider: str | None = None
+    """of the session, where the form of its prompts has to be known before the first reply"""
+    _written = USAGE["written"]
+    """tokens that were written to the provider's cache, as it counts them"""
 
     def __enter__(self) -> Any:
         return self
@@ -88,18 +92,19 @@ def converse(make: Make, way: str, server: FakeModel) -> None:
 def _run(world: Simulation, make: Callable[[], Clients], way: str, tool: Any, prompt: str) -> tuple[Any, int]:
     """Run the agent in a new process; its result, and how many replies its usage says were paid."""
     if way.startswith("async_"):
-        result, used = asyncio.run(_run_async(world, make, way, tool, prompt))
+        result, used, written = asyncio.run(_run_async(world, make, way, tool, prompt))
     else:
-        with make() as clients, world.restart().session("agent") as s:
+        with make() as clients, world.restart().session("agent", provider=clients._provider) as s:
             result, used = s.run(getattr(clients, way), tools=[tool], prompt=prompt), s.usage
+            written = clients._written
     replies = used.input_tokens // USAGE["input_tokens"]
     assert used.cache_read_tokens == replies * USAGE["cached"]
-    assert used.cache_write_tokens == replies * USAGE["written"]
+    assert used.cache_write_tokens == replies * written
     assert used.output_tokens == replies * USAGE["output_tokens"]
     return result, replies
 
 
 async def _run_async(world: Simulation, make: Callable[[], Clients], way: str, tool: Any, prompt: str) -> Any:
-    async with make() as clients, await AsyncRelight(world.restart()).session("agent") as s:
+    async with make() as clients, await AsyncRelight(world.restart()).session("agent", provider=clients._provider) as s:
         model = getattr(clients, way)
-        return await s.run(model, tools=[tool], prompt=prompt), s.usage
+        return await s.run(model, tools=[tool], prompt=prompt), s.usage, clients._written
