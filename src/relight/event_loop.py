@@ -32,8 +32,8 @@ from relight.system.user_threads import Handover, no_coroutine, settle, start, u
 
 _T = TypeVar("_T")
 _END: Final = object()
-STORE_THREADS: Final = 32
-"""concurrent store calls; further ones wait"""
+STORE_THREADS: Final = 128
+"""concurrent store calls; further ones wait. As many saves at most share one sync of the disk"""
 
 
 class _Threads:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ import pytest
 
 import relight
 import relight.aio
+from relight import event_loop
 from relight.aio import AsyncRelight
 from relight.errors import InDoubt, LeaseHeld, UsageError
-from relight.event_loop import STORE_THREADS
 from tests.support.calls import call
 from tests.support.figures import Figure
 
 Sample = Callable[..., int]
 BOUND_SECONDS = 30.0
 HANG = 3600.0
+FEW = 8
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -301,7 +303,9 @@ def test_hanging_models_time_out_and_leave_nothing(tmp_path: Path, figure: Figur
     figure("G10", f"{count} async agents timed out in their models, 0 tasks and 0 leases left, 0 effects twice")
 
 
-def test_hanging_threads_keep_neither_a_store_call_nor_a_close_waiting(tmp_path: Path) -> None:
+def test_hanging_threads_keep_neither_a_store_call_nor_a_close_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go, begun = threading.Event(), []
 
     @relight.tool
@@ -320,7 +324,9 @@ def test_hanging_threads_keep_neither_a_store_call_nor_a_close_waiting(tmp_path:
         async with await rl.session(f"s{number}") as s:
             await s.run(model, tools=[hang], prompt="x")
 
-    count = 2 * (STORE_THREADS + 4)
+    # Fewer threads for store calls than there are hanging models, and than there are hanging tools.
+    monkeypatch.setattr(event_loop._threads, "stores", ThreadPoolExecutor(max_workers=FEW))
+    count = 2 * (FEW + 4)
 
     async def main() -> None:
         async with relight.aio.open(tmp_path / "relight.db") as rl:

@@ -22,7 +22,7 @@ OWN_THREADS = 1
 def test_async_sessions_share_a_bounded_pool_of_threads(
     tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    count = sample(4 * STORE_THREADS, proof=1_000)
+    count = sample(STORE_THREADS + 32, proof=1_000)
     before = threading.active_count()
     peak = 0
 
