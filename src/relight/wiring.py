@@ -19,7 +19,6 @@ from relight import configuration
 from relight.agents.registry import BUILT_IN, COMMAND
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
 from relight.library.facade import Relight
-from relight.ports.blobs import Blobs, BlobsFactory
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime, RuntimeFactory, RuntimeRequest
 from relight.ports.schema import SchemaStatus
@@ -29,7 +28,7 @@ from relight.processes import inheritance
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
-from relight.system import entry_points, private_directories, program_files
+from relight.system import entry_points, private_directories
 from relight.system.environment_secrets import redactor
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.telemetry.notices import notice
@@ -38,6 +37,7 @@ from relight.wiring_agents import Agents, Hooks
 if TYPE_CHECKING:
     from relight.fleet.worker import Log, WorkerOptions, WorkLoop
     from relight.journal.prices import Price
+    from relight.ports.blobs import Blobs, BlobsFactory
     from relight.ports.wakeup import WorkEngine
     from relight.stores.postgres.store import PostgresStore
 
@@ -129,7 +129,7 @@ def _context(
         write_private=write_private,
         environment=os.environ,
         prices=cache(own_prices),
-        uses_library=program_files.uses_library,
+        uses_library=_uses_library,
         workspaces=cache(lambda: _workspaces(store)),
         notify=notice,
         sweep_in_background=lambda: _sweep_in_background(store),
@@ -420,6 +420,12 @@ def _added(group: str, name: str, what: str, built_in: Sequence[str]) -> Any:
         known = ", ".join((*built_in, *dict.fromkeys(one.name for one in entry_points.installed(group))))
         raise UsageError(f"no {what} called {name[:100]!a}", hints=[f"there are: {known}"])
     return factory_of(point)
+
+
+def _uses_library(command: Sequence[str], directory: str) -> bool:
+    from relight.system.program_files import uses_library  # imported late: only a start with a budget asks
+
+    return uses_library(command, directory)
 
 
 def factory_of(point: entry_points.EntryPoint) -> Any:

@@ -84,10 +84,18 @@ def test_a_list_waits_for_nothing_that_only_writing_and_loading_need(shell: Shel
     loaded = done.stdout.splitlines()[-1].split()
     assert "relight.history.listing" in loaded
     needless = (
+        "relight.files.capture",
+        "relight.history.documents",
+        "relight.journal.conversion.convert",
         "relight.journal.fold",
         "relight.journal.formats",
+        "relight.journal.resume_plan",
+        "relight.library.runs",
+        "relight.ports.blobs",
+        "relight.sessions.limits",
         "relight.sessions.recorder",
         "relight.sessions.session",
+        "relight.system.program_files",
     )
     assert not [name for name in needless if name in loaded]
 
