@@ -31,6 +31,10 @@ def session_document(info: SessionInfo) -> dict[str, Any]:
     built = msgspec.to_builtins(info)
     document = {key: value for key, value in built.items() if key not in NOT_IN_SESSION}
     document["usage"] = {key: getattr(info.usage, key) for key in info.usage.__struct_fields__}
+    for part in (document, document["usage"]):  # sums of floats: 9.7, and not 9.69999999999999
+        part |= {
+            name: round(part[name], 9) for name in ("cost", "cost_tree", "cost_rate") if part.get(name) is not None
+        }
     if info.failure is not None:
         document["failure"] = {"class": info.failure.kind, "text": info.failure.text, "fields": info.failure.fields}
     return document

@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, cast
 
 import msgspec
@@ -46,6 +46,8 @@ _WINDOW: Final = 64
 _CHUNK: Final = 32
 MAX_READ: Final = 4096
 """steps that one search reads because their words fit; it can be continued from there"""
+MAX_LOOKED: Final = 1_500_000
+"""entries of the index that one search compares: common words that never meet have very many; it continues too"""
 MAX_SCANNED: Final = 20_000
 """steps that are read in a store without an index"""
 _MAX_NAMED: Final = 200
@@ -165,16 +167,17 @@ def _indexed(
     # The unindexed steps first: one that gets into the index meanwhile is then in both, and in neither otherwise.
     tail = index.list_unindexed(TAIL_STEPS, newest=True) if left else []
     found = list(_matching(query, (one for one in tail if before is None or one.place < before), since_us))
-    read, last, more = 0, 0, False
-    for chunk in _candidates(index, query, before):
-        if len(found) > most or read >= MAX_READ:
+    read, last, more, looked = 0, 0, False, 0
+    for chunk, reached, entries in _candidates(index, query, before):
+        if len(found) > most or read >= MAX_READ or looked >= MAX_LOOKED:
             more = True
             break
-        read += len(chunk)
+        read, last, looked = read + len(chunk), reached, looked + entries
+        if not chunk:
+            continue
         known = {one.place for one, _ in found}
         texts = sorted(index.read_places(chunk), key=lambda one: -one.place)
         found += _matching(query, (one for one in texts if one.place not in known), since_us)
-        last = chunk[-1]
     missing = max(0, left - len(tail))
     following = found[most - 1][0].place if len(found) > most else last if more else None
     return SearchResult(
@@ -187,16 +190,17 @@ def _indexed(
     )
 
 
-def _candidates(index: IndexedStore, query: Query, before: int | None) -> Iterator[list[int]]:
-    """Places of the steps that have all words, newest first, in chunks."""
+def _candidates(index: IndexedStore, query: Query, before: int | None) -> Iterator[tuple[list[int], int, int]]:
+    """Places of the steps that have all words, newest first, in chunks, of which some are empty. Each with the place
+    down to which everything was seen, and with how many entries of the index were compared for it."""
     newest = index.newest_block()
     if before is not None:
         newest = min(newest, blocks.block_of(before))
-    end, size = newest, 1
+    end, size, asked = newest, 1, _ranges(query.terms)
     while end >= 0:
         window = range(max(0, end - size + 1), end + 1)
-        end, size = end - size, min(4 * size, _WINDOW)
-        fitting = _in_window(index, query, window)
+        fitting, looked = _in_window(index, asked, window)
+        end, size = end - size, min(4 * size, _WINDOW) if looked < MAX_LOOKED // 4 else max(1, size // 4)
         places = [
             place
             for block in sorted(fitting, reverse=True)
@@ -204,34 +208,48 @@ def _candidates(index: IndexedStore, query: Query, before: int | None) -> Iterat
             if before is None or place < before
         ]
         for start in range(0, len(places), _CHUNK):
-            yield places[start : start + _CHUNK]
+            chunk = places[start : start + _CHUNK]
+            yield chunk, chunk[-1], 0
+        if end >= 0:
+            yield [], blocks.place_of(window.start, 0), looked
 
 
-def _in_window(index: IndexedStore, query: Query, window: range) -> dict[int, set[int]]:
-    """Block to the steps that have all words."""
-    fitting: dict[int, set[int]] | None = None
-    for first, last in _ranges(query.terms):
-        found: dict[int, set[int]] = {}
-        for block, stored in index.find_words(first, last, window if fitting is None else list(fitting)):
-            found.setdefault(block, set()).update(blocks.offsets(stored))
-        fitting = (
-            found
-            if fitting is None
-            else {block: both for block in fitting if (both := fitting[block] & found.get(block, set()))}
-        )
-        if not fitting:
-            return {}
-    return fitting or {}
+def _in_window(index: IndexedStore, asked: list[tuple[str, str]], window: range) -> tuple[dict[int, set[int]], int]:
+    """Block to the steps that have all words; and how many entries were compared. A word that is nowhere in the window
+    becomes the first of those asked for: so the common ones need not be read in the next."""
+    rows: list[dict[int, list[bytes]]] = []
+    among: Sequence[int] = window
+    for number, (first, last) in enumerate(asked):
+        found: dict[int, list[bytes]] = {}
+        for block, stored in index.find_words(first, last, among):
+            found.setdefault(block, []).append(stored)
+        rows.append(found)
+        among = list(found)
+        if not among:
+            asked.insert(0, asked.pop(number))
+            return {}, 0
+    fitting, looked = {}, 0
+    for block in among:  # the rarest of its words as a set, the others are only gone through, until nothing is left
+        steps: set[int] | None = None
+        for parts in sorted((found[block] for found in rows), key=lambda parts: sum(map(len, parts))):
+            read = chain.from_iterable(map(blocks.offsets, parts))
+            steps = set(read) if steps is None else steps.intersection(read)
+            looked += sum(map(len, parts)) // 2
+            if not steps:
+                break
+        else:
+            fitting[block] = steps or set()
+    return fitting, looked
 
 
-def _ranges(terms: Iterable[Term]) -> Iterator[tuple[str, str]]:
+def _ranges(terms: Iterable[Term]) -> list[tuple[str, str]]:
     """First and last word of each word asked for; the longest first, because few steps have them."""
     asked = {
         (word, word + _LAST_CHARACTER if term.is_prefix and number == len(term.words) else word)
         for term in terms
         for number, word in enumerate(term.words, 1)
     }
-    return iter(sorted(asked, key=lambda one: (one[0] != one[1], -len(one[0]), one)))
+    return sorted(asked, key=lambda one: (one[0] != one[1], -len(one[0]), one))
 
 
 # -- without ---------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 
 import relight
 from relight.history import search as searching
+from relight.journal.search import blocks
 from relight.journal.search.query import excerpt, parse
 from relight.ports.search import IndexedStore
 from tests.integration.acceptance.conftest import Addresses
@@ -60,6 +61,29 @@ def test_what_any_session_says_is_found_in_its_own_session(kind: str, address_of
         assert refs(rl, "zurich", session="second") == ["first@2"], "with what it inherited"
         assert refs(rl, "deploy", most=1, since_us=round(hit.at.timestamp() * 1e6) + 1) == refs(rl, "bergen")
         assert rl.sessions.search("zurich").complete
+
+
+@pytest.mark.parametrize("kind", INDEXED)
+def test_a_search_of_common_words_is_bounded_and_continues_where_it_ended(
+    kind: str, address_of: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BITS", 2)
+    monkeypatch.setattr(blocks, "BLOCK_STEPS", 4)
+    monkeypatch.setattr(searching, "_WINDOW", 2)
+    monkeypatch.setattr(searching, "MAX_LOOKED", 8)
+    monkeypatch.setattr(searching, "_WORTH_ADDING", 1)
+    with relight.open(address_of(kind, tmp_path)) as rl:
+        with rl.session("a") as s:
+            for number in range(60):
+                s.append(user("needle red blue" if number == 7 else ("red one", "blue two")[number % 2]))
+        found, rounds = rl.sessions.search("red blue", most=1), 0
+        while not found.hits and found.next is not None:
+            found, rounds = rl.sessions.search("red blue", most=1, before=found.next), rounds + 1
+        assert [hit.text for hit in found.hits] == ["needle red blue"] and 2 <= rounds <= 30
+        rest = rl.sessions.search("red blue", before=found.next) if found.next is not None else None
+        while rest is not None and rest.next is not None:
+            assert rest.hits == []
+            rest = rl.sessions.search("red blue", before=rest.next)
 
 
 @pytest.mark.parametrize("kind", INDEXED)

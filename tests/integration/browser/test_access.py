@@ -48,9 +48,9 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_accessible_in_both_themes(scene: Site, scheme: Any) -> None:
-    context = scene.context(color_scheme=scheme)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1024), ("light", 390)])
+def test_every_page_is_accessible_in_both_themes_and_at_every_width(scene: Site, scheme: Any, width: int) -> None:
+    context = scene.context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = scene.page("/", context=context)
     found: list[str] = []
     for name, path in every_page(scene).items():
@@ -61,13 +61,14 @@ def test_every_page_is_accessible_in_both_themes(scene: Site, scheme: Any) -> No
         assert (ground == "rgb(15, 18, 22)") == (scheme == "dark"), (name, ground)
         unfolded(page, "details:not(.more)")
         found += violations(page)
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
+        if width > 390:  # another test takes those of a phone
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
     page.goto(scene.address(every_page(scene)["checkpoint"]))
     page.locator("[data-verb=rewind]").click()
     expect(page.locator("#dialog[open]")).to_be_visible()
     found += violations(page)
-    page.screenshot(path=SCREENSHOTS / f"rewind-{scheme}.png")
+    page.screenshot(path=SCREENSHOTS / f"rewind-{scheme}-{width}.png")
     assert not found, "\n".join(found)
 
 

@@ -30,6 +30,11 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
         ("session", f"/sessions/{session}", "dark"),
         ("checkpoint", f"/checkpoints/{session}@tests-green", "light"),
         ("operations", "/operations", "dark"),
+        ("step", f"/sessions/{session}?at=@7", "light"),
+        ("conversation", f"/sessions/{session}?tab=conversation", "light"),
+        ("compare", f"/compare?a={session}&b={site.rl.sessions.get('fix-login-argon2').id}", "dark"),
+        ("costs", "/costs", "light"),
+        ("search", "/search?q=token", "dark"),
     ]
     kept = SCREENSHOTS / "docs"
     kept.mkdir(parents=True, exist_ok=True)

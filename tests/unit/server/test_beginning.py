@@ -108,3 +108,20 @@ def test_who_is_not_admin_is_told_so_before_starting(harness: ServerHarness) -> 
     assert "needs the scope admin" not in harness.client("admin").get("/do/new", headers=html).text
     assert harness.client("operate").post("/api/adopt", json={"native": "x"}).status_code == 403
     assert harness.client("admin").post("/api/adopt", json={"native": "nothing-there"}).status_code == 404
+
+
+def test_who_continues_after_a_limit_is_chosen_with_the_start(harness: ServerHarness, tmp_path: Path) -> None:
+    given = {"agent": "claude", "prompt": "go", "directory": str(tmp_path), "queue": "night"}
+    limits = {"fallback": ["codex"], "returns": True, "windows": 3, "quiet_hours": "22:00-07:00"}
+    with harness.client("admin") as client:
+        made = client.post("/api/sessions", json={**given, **limits})
+        refused = client.post("/api/sessions", json={"command": ["true"], "directory": str(tmp_path), **limits})
+        page = client.get("/do/new", headers={"Accept": "text/html"}).text
+    assert made.status_code == 201, made.text
+    record = harness.rl.store.find(made.json()["session"]["id"])
+    assert record is not None
+    policy = record.identity.policy
+    assert (policy.fallback, policy.returns, policy.windows) == (("codex",), True, 3)
+    assert policy.quiet_hours == "22:00-07:00"
+    assert refused.status_code == 400 and "for coding agents" in refused.json()["detail"]
+    assert 'name="fallback" value="codex"' in page

@@ -17,6 +17,8 @@ STEPS = 100
 FIRST_BYTES = 100_000
 FIRST_SECONDS = 0.150
 SEARCH_SECONDS = 0.200
+APART = "retry11+login19"
+"""each in every fifth step, and never in the same one"""
 
 
 @pytest.mark.timeout(3600)  # for the full size
@@ -29,9 +31,13 @@ def test_the_first_page_and_a_search_do_not_grow_with_the_store(
     with harness.client("read") as client:
         client.headers["accept-encoding"] = "gzip"
         took, size = best(client, "/")
-        searches = {q: best(client, f"/search?q={q}")[0] for q in ("step", "handle", "nothinglikethis")}
+        searches = {
+            q: best(client, f"/search?q={q}")[0]
+            for q in ("step", "handle", "nothinglikethis", APART, "deploy*+token*+nothing")
+        }
         assert "<mark>step</mark>" in client.get("/search?q=step").text
         assert "Nothing has" in client.get("/search?q=nothinglikethis").text
+        assert "Nothing " in client.get(f"/search?q={APART}").text and "<mark>" in client.get("/search?q=login19").text
     harness.close()
     assert size <= FIRST_BYTES and took <= FIRST_SECONDS, (size, took)
     assert max(searches.values()) <= SEARCH_SECONDS, searches

@@ -264,22 +264,24 @@ def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, style:
     """At most five sessions that need a person, on as few lines as possible."""
     if not needing:
         return []
-    items = [_strip_item(info, now, style) for info in needing[:STRIP]]
-    if (total := max(total, len(needing))) > STRIP:
+    total = max(total, len(needing))
+    heading = f"needs you {total:,}" if total > STRIP else "needs you"
+    items = [_strip_item(info, now, style, room=style.width - len(heading)) for info in needing[:STRIP]]
+    if total > STRIP:
         items.append([Span(f"and {total - STRIP:,} more", "dim")])
-    lines: list[Line] = [[Span("needs you", "bold")]]
-    used = len("needs you")
+    lines: list[Line] = [[Span(heading, "bold")]]
+    used = len(heading)
     for item in items:
         width = sum(cells(one.text) for one in item)
-        if used + 2 + width > style.width and used > len("needs you"):
-            lines.append([" " * len("needs you")])
-            used = len("needs you")
+        if used + 2 + width > style.width and used > len(heading):
+            lines.append([" " * len(heading)])
+            used = len(heading)
         lines[-1] += ["  ", *item]
         used += 2 + width
     return lines
 
 
-def _strip_item(info: SessionInfo, now: datetime, style: Style) -> list[Span]:
+def _strip_item(info: SessionInfo, now: datetime, style: Style, *, room: int) -> list[Span]:
     attention = info.attention
     if attention is None:
         return []
@@ -294,8 +296,7 @@ def _strip_item(info: SessionInfo, now: datetime, style: Style) -> list[Span]:
         "quiet": f"quiet {age(seconds_between(info.last_step_at, now))}",
     }.get(attention.kind, attention.kind)
     name = one_line(info.name or short_id(info.id))
-    room = max(4, style.width - len("needs you") - len(what) - 5)
-    name = cut(printable(name, style), room, ellipsis=style.ellipsis)
+    name = cut(printable(name, style), max(4, room - len(what) - 5), ellipsis=style.ellipsis)
     return [Span(f"{glyph} ", role), Span(name, "bold"), Span(f" {what}")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import click
@@ -39,7 +40,8 @@ def search(
     beginning of a word."""
     console, now = cli.console, cli.now()
     with cli.opened() as rl:
-        found = rl.sessions.search(
+        look = partial(
+            rl.sessions.search,
             " ".join(text),
             session=session,
             since_us=since_us(since, now),
@@ -47,6 +49,9 @@ def search(
             seconds=_SECONDS,
             progress=lambda left: console.status(f"{left:,} steps left to index"),
         )
+        found = look()
+        while not found.hits and found.next is not None:  # each search is bounded: this one goes through older steps
+            found = look(before=found.next)
     console.status("")
     if as_json:
         console.document(search_document(found))

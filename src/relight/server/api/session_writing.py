@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.errors import RelightError, ScopeRequired
+from relight.errors import PlanMoved, RelightError, ScopeRequired
 from relight.history.documents import checkpoint_document, restore_document, session_document
 from relight.journal.going_on import continuation_of, continuation_text
 from relight.library.facade import Relight
@@ -115,6 +115,9 @@ class UndoBody(Why):
 
     redo: bool = False
     choice: Choice = "stop"
+    of: int | None = Field(
+        default=None, ge=1, description="the step of the rewind or restore; refused if another one followed it"
+    )
 
 
 class GoOn(Why):
@@ -236,6 +239,11 @@ def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = Non
     body = body or UndoBody()
 
     def do(rl: Relight) -> ActionResult:
+        if body.of is not None:
+            rl = rl.plain.as_shown(ref, rl.runs.plan_hash(ref))
+            later = [one.id for one in rl.history.operations(ref) if one.id > body.of]
+            if later:
+                raise PlanMoved(rl.sessions.get(ref).title, shown=f"@{body.of}", now=f"@{later[-1]}")
         verb = rl.history.redo if body.redo else rl.history.undo
         return _files_done(served, ref, verb(ref, choice=body.choice), dry_run=False)
 

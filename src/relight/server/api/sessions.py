@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -38,7 +39,7 @@ from relight.values.execution import agent_of
 from relight.values.options import RunOptions
 from relight.values.outcome import StartOutcome
 from relight.values.policy import Allowance, RunPolicy
-from relight.values.status import STATUSES
+from relight.values.status import LIVE, STATUSES, Status
 
 router = APIRouter()
 _ATTENTION: Final = 5
@@ -99,6 +100,17 @@ class NewSession(Limited):
     queue: Annotated[str, Field(max_length=100)] | None = None
     approve: Annotated[list[Short], Field(max_length=100)] = Field(default=[])
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
+    fallback: Annotated[list[AgentName], Field(max_length=10)] = Field(
+        default=[],
+        description="coding agents that continue, in this order, after a usage limit, an overloaded provider or a"
+        " refused key",
+        examples=[["codex"]],
+    )
+    returns: bool = Field(default=False, description="with `fallback`: back when the first limit is over")
+    windows: Annotated[int, Field(ge=1)] | None = Field(default=None, description="halt at its Nth usage limit")
+    quiet_hours: Annotated[str, Field(max_length=20)] | None = Field(
+        default=None, description="local time in which it does not run", examples=["22:00-07:00"]
+    )
     library: bool = Field(default=False, description="the program opens its session with relight; needed for a budget")
     callback: CallbackBody | None = None
 
@@ -155,11 +167,21 @@ def list_sessions(
         page_document(
             [session_document(info) for info in shown],
             to_cursor(sort, *place_of(shown[-1], sort)) if more else None,
-            total=None if any(filters.values()) else sum(counts.values()),
+            total=_total(counts, filters),
             cursor=cursor,
             counts=counts,
         ),
     )
+
+
+def _total(counts: Mapping[Status, int], filters: Mapping[str, Any]) -> int | None:
+    """How many match, where the counts of the store say it: whether a running session is dead, they do not."""
+    statuses = filters["status"] or STATUSES
+    if any(value for name, value in filters.items() if name != "status"):
+        return None
+    if filters["status"] and not {*LIVE, "terminated"}.isdisjoint(statuses):
+        return None
+    return sum(counts.get(one, 0) for one in statuses)
 
 
 def moment(given: str | None, now_us: int) -> int | None:
@@ -213,7 +235,13 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
             directory=body.directory or next(iter(workspace.values()), None) or os.getcwd(),
             agent=body.agent or agent_of(command[0]),
             workspace=workspace,
-            policy=body.limits().on(RunPolicy(retries=body.retries, approve=tuple(body.approve), library=body.library)),
+            policy=body.limits().on(
+                RunPolicy(
+                    approve=tuple(body.approve),
+                    fallback=tuple(body.fallback),
+                    **body.model_dump(include={"retries", "library", "returns", "windows", "quiet_hours"}),
+                )
+            ),
             **body.model_dump(include={"name", "runtime", "labels", "env", "secrets"}),
         )
         started = served.starter.start(

@@ -93,6 +93,6 @@ def statistics(served: Service, days: float) -> dict[str, Any]:
         "rungs": dict(Counter(one.rung for one in resumes)),
         "tokens_saved": sum(one.tokens_saved for one in resumes),
         "minutes_saved": round(sum(one.seconds_saved for one in resumes) / 60, 1),
-        "waiting": sum(1 for info in counted if info.status == "waiting"),
+        "waiting": served.rl.sessions.counts().get("waiting", 0),
         "in_doubt": sum(info.in_doubt for info in counted),
     }

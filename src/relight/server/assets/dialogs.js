@@ -112,7 +112,7 @@
     for (let first = 0; first < all.length; first += GROUP) {
       const sessions = all.slice(first, first + GROUP);
       const got = await send({ ...value, sessions, plans: only(value.plans ?? {}, sessions) }, `${key}-${first}`);
-      if (!got.ok) return got;
+      if (!got.ok) return { ...got, before: sum.items.length };
       sum.items.push(...got.document.items);
       sum.done += got.document.done;
       sum.refused += got.document.refused;
@@ -137,7 +137,9 @@
     }
     if (got.ok) { done(form, got.document); return; }
     if (got.status === 409 && got.document.plan) { // nothing was done: show what would happen now
+      const typed = new Map(asked(form, "textarea[name], input[type=text][name]").map((one) => [one.name, one.value]));
       await open(form.dataset.again);
+      for (const one of $$("textarea[name]", dialog)) if (typed.get(one.name)) { one.value = typed.get(one.name); one.dispatchEvent(new Event("input", { bubbles: true })); }
       const again = $("[data-problem]", dialog);
       if (again) { again.hidden = false; again.textContent = "The state moved since the plan was shown. Nothing was done; this is the plan now."; }
       return;
@@ -145,7 +147,8 @@
     problem.hidden = false;
     const hints = [...(got.document.hints ?? []), ...(got.document.commands ?? [])].map((hint) => `\nhint: ${hint}`).join("");
     const other = got.document.code === "RL-6007" ? "The first request may have been done, and this is another one. Look at the session; pressing again does this one too.\n" : "";
-    problem.textContent = `${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
+    const before = got.before ? `${got.before} of them were sent before and have their outcome; the rest was not done.\n` : "";
+    problem.textContent = `${before}${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
     if (got.status < 500 && got.document.code !== "RL-6008") key += "+"; // answered, and not done: the next press is another request
     confirm.disabled = false;
     problem.scrollIntoView({ block: "nearest" });
@@ -158,9 +161,10 @@
     leaving = true;
     dialog.close();
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
-    const actions = undo ? [["Undo", () => takeBack(undo)]] : [];
-    if (there || home) { remember(text, undo); location.href = there || home; return; }
-    if (["checkpoint", "operations"].includes(body.dataset.page)) { refresh(text, undo); return; } // said there: a press on what goes away would be lost
+    const of = Number(document_.seq ?? document_.step?.split("@")[1]) || undefined; // undone is this one, not what somebody did since
+    const actions = undo ? [["Undo", () => takeBack(undo, of)]] : [];
+    if (there || home) { remember(text, undo, of); location.href = there || home; return; }
+    if (["checkpoint", "operations"].includes(body.dataset.page)) { remember(text, undo, of); location.reload(); return; } // said there: a press on what goes away would be lost
     toast(`✓ ${text}`, { actions });
     relight.paint();
   }
@@ -188,10 +192,10 @@
     return `${number} ${form.dataset.done}${refused ? `, ${refused} not:${not.slice(0, 10).join("")}${not.length > 10 ? "\n…" : ""}` : ""}`;
   }
 
-  async function takeBack(address, once = `undo-${Date.now()}-${Math.random()}`) {
+  async function takeBack(address, of, once = `undo-${Date.now()}-${Math.random()}`) {
     let got;
-    try { got = await call("POST", address, {}, null, once); } catch {
-      toast("no answer: it is not known whether it was undone", { bad: true, actions: [["Retry", () => takeBack(address, once)]] });
+    try { got = await call("POST", address, { of }, null, once); } catch {
+      toast("no answer: it is not known whether it was undone", { bad: true, actions: [["Retry", () => takeBack(address, of, once)]] });
       return;
     }
     toast(got.ok ? "✓ undone" : `not undone: ${got.document.detail ?? got.status}`, { bad: !got.ok });
@@ -199,15 +203,14 @@
   }
 
   // A word that outlives the page it was said on.
-  function remember(text, undo = "") { try { sessionStorage.setItem("relight.said", JSON.stringify({ text, undo })); } catch { /* it is lost */ } }
-  function refresh(text, undo) { remember(text, undo); location.reload(); }
+  function remember(text, undo = "", of = undefined) { try { sessionStorage.setItem("relight.said", JSON.stringify({ text, undo, of })); } catch { /* it is lost */ } }
   function recall() {
     try {
       const kept = sessionStorage.getItem("relight.said");
       sessionStorage.removeItem("relight.said");
       if (!kept) return;
-      const { text, undo } = JSON.parse(kept);
-      toast(`✓ ${text}`, { actions: undo ? [["Undo", () => takeBack(undo)]] : [] });
+      const { text, undo, of } = JSON.parse(kept);
+      toast(`✓ ${text}`, { actions: undo ? [["Undo", () => takeBack(undo, of)]] : [] });
     } catch { /* nothing to say */ }
   }
 
@@ -232,7 +235,7 @@
       if (!field?.value.trim()) return;
       form.dataset.key ||= `answer-${Date.now()}-${Math.random()}`; // until an answer came: the same again is done once
       let got;
-      try { got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value, resume: "resume" in form.dataset }, null, form.dataset.key); }
+      try { got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value, resume: "resume" in form.dataset }, form.dataset.plan, form.dataset.key); }
       catch { toast("no answer: it is not known whether it was sent; press again, it is not sent twice", { bad: true }); return; }
       if (got.status < 500) form.dataset.key = "";
       toast(got.ok ? `✓ ${went({ dataset: { done: "answered" } }, got.document)}` : `${got.document.detail ?? got.status}`, { bad: !got.ok });

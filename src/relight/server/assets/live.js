@@ -355,7 +355,7 @@
 
   // -- the one stream -----------------------------------------------------------------------------------------------------
 
-  let stream = null, poll = null, tries = 0, reopening = null;
+  let stream = null, poll = null, tries = 0, refused = 0, reopening = null;
   const address = page === "session" ? `/api/sessions/${body.dataset.id}/events` : "/api/events";
 
   function open() {
@@ -366,7 +366,7 @@
     // The general stream goes on where the page was rendered or closed it, so nothing is fetched twice.
     const from = page === "session" ? `?after=${body.dataset.seq}` : `?brief=true${body.dataset.events ? `&after=${body.dataset.events}` : ""}`;
     const mine = stream = new EventSource(address + from);
-    mine.onopen = () => { tries = 0; if (!failed) state("live"); if (page !== "sessions" || whole || failed) paint(); };
+    mine.onopen = () => { tries = refused = 0; if (!failed) state("live"); if (page !== "sessions" || whole || failed) paint(); };
     for (const kind of ["step", "session", "counts", "reload", "message"]) mine.addEventListener(kind, (event) => {
       if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
       if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }
@@ -382,7 +382,7 @@
       close(); // refused: too many streams, or a server that is not ready; what is shown is polled meanwhile
       if (!failed) state("off", "polling");
       again();
-      reopening = setTimeout(open, Math.min(POLL, AGAIN * tries));
+      reopening = setTimeout(open, Math.min(POLL, AGAIN * ++refused)); // not by how long nothing was reached
     };
   }
   function close() { stream?.close(); stream = null; }

@@ -60,7 +60,8 @@ const relight = (() => {
     for (const element of $$("time[datetime]", root)) {
       const at = new Date(element.dateTime);
       if (Number.isNaN(at.getTime())) continue;
-      const text = "ago" in element.dataset ? age((now - at) / 1000) : clock(at, utc, now - at > 72e6);
+      let text = "ago" in element.dataset ? age((now - at) / 1000) : clock(at, utc, now - at > 72e6);
+      if (element.closest(".row") && text.startsWith(`${new Date(now).getFullYear()}-`)) text = text.slice(5); // its column is narrow; the title has the year
       if (element.textContent !== text) element.textContent = text;
       element.title = clock(at, utc, true);
     }

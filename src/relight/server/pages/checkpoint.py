@@ -88,7 +88,7 @@ def checkpoint_view(rl: Relight, ref: str, now: datetime) -> tuple[CheckpointVie
         parent=before,
         behind=behind,
         ok=plan.ok,
-        verdict="Can resume." if plan.ok else "Cannot resume now.",
+        verdict=_verdict(plan),
         lines=lines,
         reasons=[(reason.text, reason.cure or "", reason.blocks) for reason in plan.reasons],
         previous=before,
@@ -99,6 +99,12 @@ def checkpoint_view(rl: Relight, ref: str, now: datetime) -> tuple[CheckpointVie
         has_files=plan.files is not None and plan.files.captured_at is not None,
     )
     return sheet, info, plan
+
+
+def _verdict(plan: ResumePlan) -> str:
+    if not plan.ok:
+        return "Cannot resume now."
+    return "Can resume." if plan.command else "Can be resumed by running your program again."
 
 
 def _neighbours(rows: list[Checkpoint], seq: int) -> tuple[int | None, int | None]:

@@ -169,6 +169,7 @@ def add(router: APIRouter, site: Site) -> None:
         values: dict[str, Any] = {"a": a, "b": b or (other.id if other is not None else "")}
         graph = graph_of(tree, one.id, other.id if other is not None else "", site.now())
         values |= {"one": one, "other": other, "graph": graph, "swap": _address(values["b"], a)}
+        values |= {"named_a": _named(a, one), "named_b": _named(values["b"], other) if other is not None else ""}
         values |= {"points": [_points(site.rl, info) for info in (one, other) if info is not None]}
         if other is not None:
             values |= _compared(site, values["a"], values["b"])
@@ -180,6 +181,12 @@ def add(router: APIRouter, site: Site) -> None:
         if text is None:
             raise HTTPException(404)
         return answer("difference.html", text=text)
+
+
+def _named(ref: str, info: SessionInfo) -> str:
+    """A ref as people write it: by the session's name."""
+    at = ref.rpartition("@")
+    return words.ref(info) + (f"@{at[2]}" if at[1] else "")
 
 
 def _address(a: str, b: str) -> str:

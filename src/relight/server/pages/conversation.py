@@ -67,11 +67,13 @@ class Part(msgspec.Struct, kw_only=True):
     """the images of a result"""
     reported: bool = False
     """a result that a hook or a tool reported, rather than a message"""
+    also: int = 0
+    """of a result: the other step that has it, where a hook reported what a message says too"""
 
     @property
     def steps(self) -> set[int]:
         """The steps that it shows: of a call its request, its intent and its results."""
-        return {self.seq, self.begun, *(one.seq for one in self.results)}
+        return {self.seq, self.begun, *(step for one in self.results for step in (one.seq, one.also))} - {0}
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -195,11 +197,22 @@ class _Cards:
         if call is None:
             part.title = f"result of {name}"
             self._card(event, "tool").parts = [self._within(part)]
-        elif call.results and call.results[-1].reported != part.reported:
-            return call.results[-1]  # a hook reported it, and the transcript repeats it
+        elif call.results and call.results[-1].reported != part.reported and not call.results[-1].also:
+            part = call.results[-1] = _one_result(call.results[-1], part)
         else:
             call.results = [*call.results, self._within(part)]
         return part
+
+
+def _one_result(first: Part, second: Part) -> Part:
+    """A result that a hook reported and the transcript repeats, or the other way round: what the model was given is
+    shown, with what only the hook knows."""
+    kept, other = (first, second) if second.reported else (second, first)
+    kept.also = other.seq
+    kept.images = kept.images or other.images
+    if kept.shown is not None and other.shown is not None:
+        kept.shown.rest = kept.shown.rest or other.shown.rest
+    return kept
 
 
 def _marker(event: Event) -> Entry:

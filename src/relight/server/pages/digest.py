@@ -39,18 +39,25 @@ class Tally(msgspec.Struct, kw_only=True):
     finished: int = 0
     failed: int = 0
     waiting: int = 0
+    """how many wait now, as every page says it"""
     limits: int = 0
     steps: int = 0
     crashes: int = 0
     captures: int = 0
     cost: float | None = None
     cut: bool = False
+    """there are more steps than were counted"""
+    fewer: bool = False
+    """there are more sessions than were looked at"""
 
 
 def digest(rl: Relight, since: datetime, now: datetime) -> Digest:
     """The digest of the newest sessions that changed since a time."""
-    tally = Tally()
-    for info in islice(rl.sessions.list(), MAX_SESSIONS):
+    tally = Tally(waiting=rl.sessions.needing(most=1).counts.get("waiting", 0))
+    for number, info in enumerate(islice(rl.sessions.list(), MAX_SESSIONS + 1)):
+        tally.fewer = number == MAX_SESSIONS
+        if tally.fewer:
+            break
         if info.updated_at <= since:
             continue
         _status(tally, info)
@@ -61,7 +68,6 @@ def digest(rl: Relight, since: datetime, now: datetime) -> Digest:
 def _status(tally: Tally, info: SessionInfo) -> None:
     tally.finished += info.status == "completed"
     tally.failed += info.status in ("failed", "terminated", "halted")
-    tally.waiting += info.status == "waiting"
 
 
 def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> None:
@@ -88,9 +94,10 @@ def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> Non
 
 def parts_of(tally: Tally) -> list[str]:
     """The counters that are not zero, as texts."""
+    newest = f" of the newest {MAX_SESSIONS:,}" if tally.fewer else ""
     texts = [
-        (tally.finished, f"{tally.finished} finished"),
-        (tally.failed, f"{tally.failed} failed or stopped"),
+        (tally.finished, f"{tally.finished} finished{newest}"),
+        (tally.failed, f"{tally.failed} failed or stopped{newest}"),
         (tally.waiting, f"{tally.waiting} waits for you" if tally.waiting == 1 else f"{tally.waiting} wait for you"),
         (tally.limits, f"{words.count(tally.limits, 'limit')} waited out"),
         (tally.steps, f"{words.count(tally.steps, 'step')} saved" + (" and more" if tally.cut else "")),

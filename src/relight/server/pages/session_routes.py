@@ -112,7 +112,8 @@ def _add_parts(router: APIRouter, site: Site) -> None:
         shown = window_rows(site.rl, info, window, density="steps", kind="all").rows[-_PEEK_ROWS:]
         files = site.rl.files.status(info.id, start=True) if info.workspace else None
         changed = files.changed if files is not None else None
-        return answer("peek.html", head=header_of(info, site.now()), rows=shown, files=changed)
+        head, plan = header_of(info, site.now()), site.rl.runs.plan_hash(info.id)
+        return answer("peek.html", head=head, plan=plan, rows=shown, files=changed)
 
     @router.get("/sessions/{ref}/output", response_class=HTMLResponse)
     def output(request: Request, ref: str) -> Response:

@@ -98,7 +98,7 @@ def step_view(
         mark=row.mark if row is not None else "",
         role=row.role if row is not None else "",
         facts=_facts(event, calls, events),
-        given=_given(entries, seq),
+        given=_given(entries, seq, parts),
         parts=parts,
         error=_error(event),
         also=also,
@@ -109,8 +109,9 @@ def step_view(
     )
 
 
-def _given(entries: Sequence[Entry], seq: int) -> list[Entry]:
-    """What the model was given since its reply before this one; empty if the step is no reply."""
+def _given(entries: Sequence[Entry], seq: int, shown: Sequence[Part]) -> list[Entry]:
+    """What the model was given since its reply before this one, without what the step shows itself; empty if the step
+    is no reply."""
     mine = next((n for n, one in enumerate(entries) if one.speaker == "assistant" and _says(one, seq)), None)
     if mine is None:
         return []
@@ -118,6 +119,7 @@ def _given(entries: Sequence[Entry], seq: int) -> list[Entry]:
     given = [one for one in entries[(before if before is not None else -1) + 1 : mine] if one.parts]
     if before is not None:
         results = [part for part in entries[before].parts if part.kind == "call" and part.results]
+        results = [part for part in results if not any(part is one for one in shown)]
         given = [msgspec.structs.replace(entries[before], speaker="tool", parts=results), *given] if results else given
     return given
 
@@ -130,10 +132,13 @@ def _facts(event: Event, calls: Iterable[Part], events: Sequence[Event]) -> list
     """How long it took, tokens and cost."""
     times = {one.seq: one.at for one in events}
     facts: list[tuple[str, str]] = []
-    for part in calls:
-        begun, ended = part.begun or part.seq, max((one.seq for one in part.results), default=0)
-        if begun in times and ended in times and event.seq in (part.begun, ended):
-            facts.append(("took", words.duration(max(0.0, (times[ended] - times[begun]).total_seconds()))))
+    parts = list(calls)
+    for part in parts:
+        begun = part.begun or part.seq
+        ended = max((min(one.seq, one.also or one.seq) for one in part.results), default=0)
+        if begun in times and ended in times and event.seq in part.steps - {part.seq} | {part.begun}:
+            name = f"{part.title} took" if event.messages or len(parts) > 1 else "took"
+            facts.append((name, words.duration(max(0.0, (times[ended] - times[begun]).total_seconds()))))
     before = max((one.at for one in events if one.seq < event.seq), default=None)
     if event.messages and event.usage and before is not None:
         facts.append(("took", words.duration(max(0.0, (event.at - before).total_seconds()))))

@@ -205,7 +205,8 @@ def test_one_reply_is_one_card_with_each_result_under_its_call() -> None:
         (7, "assistant", ["text"]),
     ]
     _, first, second = said[1].parts
-    assert [(one.seq, one.shown.text) for one in first.results if one.shown] == [(4, "a.py")]
+    assert [(one.seq, one.also, one.shown.text) for one in first.results if one.shown] == [(6, 4, "a.py")]
+    assert first.steps == {2, 4, 5, 6}
     assert [one.seq for one in second.results] == [6]
 
 

@@ -17,6 +17,7 @@ from relight.server.pages.dialogs.values import Dialog, DialogContext, Field, Op
 from relight.text import format as words
 from relight.text.safe import shortened
 from relight.values.call import Call
+from relight.values.status import LIVE
 
 _MAX_INPUT: Final = 100_000
 """characters of a call's input in the dialog; longer input is cut, and the dialog says so"""
@@ -123,6 +124,8 @@ def send(context: DialogContext) -> Dialog:
         back="A later rewind can remove it from the model's view.",
         command=f"relight send {shlex.quote(words.ref(info))} TEXT",
         path=f"/api/sessions/{info.id}/send",
+        # What is typed to a running agent is for whatever it does then; anything else is for the state that is shown.
+        plan="" if info.status in LIVE else context.rl.runs.plan_hash(info.id),
         exact=info.question or "" if waiting else "",
         fields=[_answer(context, waiting=waiting)],
         why_not="it is archived" if info.status == "archived" else words.send_refusal(info),

@@ -54,7 +54,7 @@ def add(router: APIRouter, site: Site) -> None:
 
     @router.get("/do/new", response_class=HTMLResponse)
     def new(request: Request) -> Response:
-        return _rendered(site, request, new_dialog(admin=principal_of(request).may("admin")), home="/")
+        return _rendered(site, request, new_dialog(site.rl, admin=principal_of(request).may("admin")), home="/")
 
     @router.get("/do/adopt", response_class=HTMLResponse)
     def adopt(request: Request) -> Response:

@@ -16,8 +16,9 @@ _MAX_ADOPTABLE: Final = 50
 _NOT_ADMIN: Final = "your token may not start programs: it needs the scope admin"
 
 
-def new_dialog(*, admin: bool) -> Dialog:
+def new_dialog(rl: Relight, *, admin: bool) -> Dialog:
     """Start a coding agent with a prompt."""
+    others = [Option(value=name, label=name) for name in rl.runs.agents()]
     return Dialog(
         title="New session",
         confirm="Start",
@@ -31,6 +32,7 @@ def new_dialog(*, admin: bool) -> Dialog:
             Field(kind="text", name="prompt", label="Prompt", required=True),
             Field(kind="line", name="directory", label="Directory", value=os.getcwd(), required=True),
             Field(kind="line", name="name", label="Name (optional)"),
+            Field(kind="boxes", name="fallback", label="Agents that continue after a usage limit", options=others),
         ],
         why_not="" if admin else _NOT_ADMIN,
         done="started",
