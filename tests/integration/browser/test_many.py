@@ -1,4 +1,4 @@
-"""Ten thousand sessions, thousands of steps: pages stay quick and small, and what they count is true."""
+"""Ten thousand sessions, thousands of steps: pages stay small, and what they count is true."""
 
 from __future__ import annotations
 
@@ -33,32 +33,30 @@ def many(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
         harness.close()
 
 
-def painted_ms(page: Page, *addresses: str) -> list[float]:
-    """From the first byte asked for to the first paint of each, the best of a few.
+def painted_ms(page: Page, address: str) -> float:
+    """From the first byte asked for to the first paint, the best of a few: a figure.
 
-    In turns, so that what else this machine has to do slows all of them alike: they are compared, not timed.
+    `make bench`, which runs alone, has the bounds; beside other programs a bound tells how busy they are.
     """
     script = """new Promise(go => new PerformanceObserver((list, mine) => { mine.disconnect(); go(list
         .getEntriesByName('first-contentful-paint')[0].startTime); }).observe({ type: 'paint', buffered: true }))"""
-    took: list[list[float]] = [[] for _ in addresses]
-    for _ in range(5):
-        for address, found in zip(addresses, took, strict=True):
-            page.goto(address)
-            found.append(float(page.evaluate(script)))
-    return [min(found) for found in took]
+    took: list[float] = []
+    for _ in range(4):
+        page.goto(address)
+        took.append(float(page.evaluate(script)))
+    return min(took)
 
 
-def test_the_first_page_of_ten_thousand_sessions_is_quick_and_small(many: Site, figure: Figure) -> None:
+def test_the_first_page_of_ten_thousand_sessions_is_small(many: Site, figure: Figure) -> None:
     page = many.page("/")
-    frame, took = painted_ms(page, many.address("/sessions/nothing-here"), many.address("/"))
+    took = painted_ms(page, many.address("/"))
     size = len(page.content().encode())
     expect(page.locator("tr.s")).to_have_count(100)
     expect(page.locator(".count")).to_have_text("10,001 sessions")
     assert size < 120_000, f"{size} bytes"
-    assert took < 4 * frame + 100, f"{took:.0f} ms, {frame:.0f} ms for a page with nothing in it"
     figure(
         "G27",
-        f"first page of {SESSIONS:,} sessions: {took:.0f} ms to paint ({frame:.0f} ms without them), {size:,} bytes",
+        f"first page of {SESSIONS:,} sessions: {took:.0f} ms to paint, {size:,} bytes",
     )
 
 
@@ -104,15 +102,14 @@ def test_what_a_filter_or_an_order_hides_is_counted(many: Site) -> None:
     expect(page.get_by_role("link", name="next ›")).to_be_visible()
 
 
-def test_a_long_session_opens_quickly_and_earlier_steps_come_on_request(many: Site, figure: Figure) -> None:
+def test_a_long_session_opens_at_its_end_and_earlier_steps_come_on_request(many: Site, figure: Figure) -> None:
     session = many.rl.sessions.get("long").id
     page = many.page(f"/sessions/{session}")
-    frame, took = painted_ms(page, many.address("/sessions/nothing-here"), many.address(f"/sessions/{session}"))
+    took = painted_ms(page, many.address(f"/sessions/{session}"))
     size = len(page.content().encode())
     shown = page.locator("#rows > .row").count()
     assert 150 < shown <= 200
-    assert took < 6 * frame + 200, f"{took:.0f} ms, {frame:.0f} ms for a page with nothing in it"
-    figure("G27", f"a session of {STEPS:,} steps: {took:.0f} ms to paint ({frame:.0f} ms without them), {size:,} bytes")
+    figure("G27", f"a session of {STEPS:,} steps: {took:.0f} ms to paint, {size:,} bytes")
     before = page.locator("#rows > .row").first.get_attribute("data-seq")
     page.evaluate("document.querySelector('[data-more=earlier]').scrollIntoView()")
     page.locator("[data-more=earlier]").click()
