@@ -265,6 +265,7 @@ class Pi:
     def configure(self) -> None:
         """Write its models and settings; again for another URL."""
         model = {"id": "fake-model", "contextWindow": 200_000, "maxTokens": 8000, "cost": PI_PRICES}
+        model["input"] = ["text", "image"]
         provider = {"baseUrl": f"{self.url}/v1", "api": "openai-completions", "apiKey": PI_KEY_NAME, "models": [model]}
         settings = {"defaultProvider": "fake", "defaultModel": "fake-model", "retry": {"enabled": False}}
         directory = self.home / ".pi" / "agent"
@@ -297,7 +298,8 @@ class Opencode:
 
     def _config(self) -> dict[str, object]:
         prices = {"input": 1.0, "output": 2.0, "cache_read": 0.1}
-        model = {"name": "fake", "limit": {"context": 200_000, "output": 8000}, "cost": prices}
+        model = {"name": "fake", "limit": {"context": 200_000, "output": 8000}, "cost": prices, "attachment": True}
+        model["modalities"] = {"input": ["text", "image"], "output": ["text"]}
         options = {"baseURL": f"{self.url}/v1", "apiKey": "fake"}
         provider = {"npm": "@ai-sdk/openai-compatible", "name": "fake", "options": options}
         return {

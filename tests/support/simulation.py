@@ -27,6 +27,8 @@ class Machine:
     def __init__(self) -> None:
         self.alive: set[int] = set()
         self.last = 0
+        self.boots = 0
+        """how often the machine was started again"""
 
     def boot(self) -> int:
         """A new process; its number."""
@@ -43,10 +45,13 @@ class Process:
         self.pid = pid
 
     def owner(self, owner_id: str) -> Owner:
-        return Owner(id=owner_id, host="test", boot="test", pid_namespace="test", pid=self.pid, pid_start=1)
+        return Owner(id=owner_id, host="test", boot=self._boot(), pid_namespace="test", pid=self.pid, pid_start=1)
+
+    def _boot(self) -> str:
+        return f"test {self.machine.boots}"
 
     def is_gone(self, owner: Owner) -> bool | None:
-        return owner.pid not in self.machine.alive
+        return owner.boot != self._boot() or owner.pid not in self.machine.alive
 
 
 class Simulation:
@@ -78,6 +83,11 @@ class Simulation:
     def crash(self) -> None:
         """Every process dies, wherever it is."""
         self.machine.alive.clear()
+
+    def reboot(self) -> None:
+        """The machine starts again: every process is dead, and its numbers are given again."""
+        self.crash()
+        self.machine.boots, self.machine.last = self.machine.boots + 1, 0
 
     def restart(self) -> Relight:
         """All die, and a new one starts."""

@@ -400,6 +400,7 @@ class AgentSupervision(Supervision):
         if live.halted is not None:
             return Move(change=StatusChange(status="halted", reason=live.halted))
         if live.is_quiet and not self._stop_signals:
+            self._end_leftovers()
             wake_us = self._quiet_until(self._owned().identity.policy) or self._wall_us()
             change = StatusChange(status="queued", reason=QUIET, wake_us=wake_us)
             return Move(change=change, again=True, wake_us=wake_us)

@@ -462,10 +462,10 @@ class Supervision:
         self._show_working()
         self._write(limit.change)
 
-    def _end_leftovers(self) -> None:
-        """End processes that the program started: they must not work on beyond a limit either."""
+    def _end_leftovers(self, seconds: float = _LIMIT_SECONDS) -> None:
+        """End processes that the program started: they must not work on beyond a limit or in a pause either."""
         runtime = self._context.runtime()
-        runtime.end(runtime.orphans(self._session), seconds=_LIMIT_SECONDS)
+        runtime.end(runtime.orphans(self._session), seconds=seconds)
 
     def _settle_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()
@@ -494,8 +494,8 @@ class Supervision:
         if self._requeue_reason is not None and not self._is_stop_requested():
             return StatusChange(status="queued", reason=self._requeue_reason)
         if self._is_paused and not self._is_stop_requested():
-            in_queue = self._head().queue_position is not None
-            return StatusChange(status="queued" if in_queue else "terminated", reason="paused")
+            self._end_leftovers(_PAUSE_SECONDS / 4)
+            return StatusChange(status="queued" if self._head().queue_position else "terminated", reason="paused")
         return StatusChange(status="terminated", reason=self._why_stopped(exit))
 
     def _is_stop_requested(self) -> bool:

@@ -3,8 +3,10 @@ real work, and the provider accepts every request. Offline, as in test_real_adap
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,12 @@ import pytest
 import relight
 from tests.support import real_agents as real
 from tests.support.agent_harness import AgentHarness, append, lines
+from tests.support.figures import Figure
+from tests.support.processes import environment, executable
 from tests.support.shell import eventually
 
 pytestmark = pytest.mark.agents
+AGAIN = "outcome unknown|^interrupted"
 
 
 class BothHarness(AgentHarness):
@@ -27,6 +32,14 @@ class BothHarness(AgentHarness):
         for other, program in PROGRAMS.items():
             if other != kind:
                 (base / "bin" / other).symlink_to(program())
+
+    def agents(self) -> list[int]:
+        programs = {str(real.node() if name == "pi" else program()) for name, program in PROGRAMS.items()}
+        return [pid for pid in self.processes() if executable(pid) in programs]
+
+    def owners(self) -> set[str]:
+        """The claims whose agents are alive."""
+        return {environment(pid).get("RELIGHT_EPOCH", "") for pid in self.agents()}
 
     def environment(self, home: Path | None = None, cwd: Path | None = None) -> dict[str, str]:
         home, cwd = home or self.home, cwd or self.work
@@ -127,7 +140,8 @@ def test_a_call_cut_off_by_a_kill_is_closed_for_the_other_agent(tmp_path: Path) 
         assert job.marked() == []
 
 
-def test_a_limit_of_one_agent_hands_the_task_to_the_other_at_once(tmp_path: Path) -> None:
+@pytest.mark.guarantee("G12")
+def test_a_limit_of_one_agent_hands_the_task_to_the_other_at_once(tmp_path: Path, figure: Figure) -> None:
     reset = str(int(time.time()) + 3600)
     unified = "anthropic-ratelimit-unified-"
     headers = {f"{unified}status": "rejected", f"{unified}reset": reset, f"{unified}representative-claim": "five_hour"}
@@ -142,4 +156,62 @@ def test_a_limit_of_one_agent_hands_the_task_to_the_other_at_once(tmp_path: Path
             steps = list(rl.history.events("job"))
         [fell] = [one for one in steps if one.status and "it continues in codex" in (one.status["reason"] or "")]
         [began] = [one for one in steps if one.note.get("started") and one.seq > fell.seq]
-        assert (began.at - fell.at).total_seconds() < 20, "it waited, as for a limit's end"
+        seconds = began.at.timestamp() - job.model.requests()[1].at
+        assert seconds < 20, "it waited, as for a limit's end"
+        figure("G12", f"the other agent started {seconds:.1f} s after the provider's limit was met")
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.guarantee("G8")
+def test_killed_again_and_again_around_hand_overs_it_ends_as_if_undisturbed(
+    tmp_path: Path, sample: Callable[..., int], figure: Figure
+) -> None:
+    wanted, chance, seed = sample(3, proof=40), random.Random(), random.randrange(2**32)
+    chance.seed(seed)
+    done = Counter[str]()
+    while done.total() < wanted:
+        with both("claude", tmp_path / str(done.total()), steps_of(tmp_path / f"ledger{done.total()}")) as job:
+            done += one_storm(job, chance, wanted - done.total(), tmp_path / f"ledger{done.total()}", f"seed {seed}")
+    killed = ", ".join(f"{number} {victim}" for victim, number in sorted(done.items()))
+    figure("G8", f"{done.total()} SIGKILLs ({killed}) around hand-overs of {len(PROGRAMS)} agents, 0 times two owners")
+
+
+def steps_of(ledger: Path) -> list[Any]:
+    """Ten careful commands; each looks before it acts, and enters its number in a ledger."""
+    shells = [f"echo {n} >> {ledger}; grep -qsx {n} log.txt || echo {n} >> log.txt; sleep 0.1" for n in range(10)]
+    said = [{"text": f"turn {n}", "calls": [{"shell": one}], "again": AGAIN} for n, one in enumerate(shells)]
+    return [*said, {"text": "all done"}]
+
+
+def one_storm(job: BothHarness, chance: random.Random, most: int, ledger: Path, why: str) -> Counter[str]:
+    kills, child, agents = Counter[str](), job.begin(), sorted(PROGRAMS)
+    while kills.total() < most and (job.find() is None or job.info().status != "completed"):
+        until = time.monotonic() + chance.uniform(0.2, 4.0)
+        while time.monotonic() < until and child.poll() is None:
+            assert len(job.owners()) <= 1, why
+            time.sleep(0.05)
+        if child.poll() is None:
+            victim = chance.choice(["agent", "supervisor", "both"] if job.agents() else ["supervisor"])
+            job.strike(victim, child)
+            kills[victim] += 1
+        if child.poll() is not None and job.find() is not None:
+            to = ["--agent", chance.choice(agents)] if chance.random() < 0.7 else []
+            child = job.start("resume", "job", *to, "--yes")
+        elif child.poll() is not None:
+            child = job.begin()
+    for _ in range(20):
+        child.wait(timeout=120)
+        if job.info().status == "completed":
+            break
+        child = job.start("resume", "job", "--yes")
+    assert job.info().status == "completed", f"{why}: {job.info().reason}\n{job.said}"
+    assert sorted(map(int, lines(job.work))) == list(range(10)), why
+    job.remembers("do the work", *(f"turn {n}" for n in range(10)))
+    runs, told = Counter(ledger.read_text().split()), Counter[str]()
+    for asked, result in job.results():
+        if asked.startswith("echo ") and "outcome unknown" in result:
+            told[asked.split()[1]] += 1
+    assert {entry: number for entry, number in runs.items() if number > 1 + told[entry]} == {}, f"{why}: {runs} {told}"
+    assert job.marked() == [], why
+    job.do("verify", "job")
+    return kills

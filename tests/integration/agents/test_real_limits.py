@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.agent_harness import KINDS, SECONDS, TASK, append, harness, lines
+from tests.support.agent_harness import KINDS, OTHERS, SECONDS, TASK, append, harness, lines
+from tests.support.figures import Figure
 from tests.support.shell import eventually
 
 pytestmark = pytest.mark.agents
@@ -128,3 +131,27 @@ def test_a_call_that_needs_approval_does_not_run_where_its_hook_cannot_ask(lost:
         s.run("--approve", "Bash(*)")
         assert s.info().status == "completed"
         assert lines(s.work) == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.guarantee("G27")
+def test_a_pause_ends_an_agent_at_work_and_all_that_it_started(
+    tmp_path: Path, sample: Callable[..., int], figure: Figure
+) -> None:
+    kinds = [*KINDS, *OTHERS]
+    for kind in random.sample(kinds, sample(1, proof=len(kinds))):
+        with harness(kind, tmp_path / kind, [append("one", "sleep 60"), DONE]) as s:
+            child = s.begin()
+            eventually(lambda s=s: lines(s.work) == ["one"], seconds=SECONDS, what="the call")  # type: ignore[misc]
+            begun = time.monotonic()
+            s.do("pause")
+            seconds = time.monotonic() - begun
+            assert s.marked() == [], kind
+            assert seconds < 20, "bounded; within 2 s where the machine is quiet"
+            assert child.wait(timeout=SECONDS) is not None
+            assert (s.info().status, s.info().reason) == ("terminated", "paused")
+            assert s.relight("resume", "job", "--yes").returncode == 4
+            s.do("unpause")
+            s.do("resume", "job", "--yes")
+            assert s.info().status == "completed"
+            figure("G27", f"{kind}: ended {seconds:.1f} s after `relight pause`")

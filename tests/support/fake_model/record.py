@@ -6,8 +6,9 @@ Keys and tokens are not written. A line torn by a kill is left out when the log 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from threading import Condition
 from typing import Any, Final
@@ -36,6 +37,8 @@ class Request:
     """the slot of the script that answers it"""
     problem: str = ""
     """why strict mode refuses it"""
+    at: float = field(default_factory=time.time)
+    """when it came, in seconds since 1970"""
 
     @property
     def items(self) -> list[Item]:

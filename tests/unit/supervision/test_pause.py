@@ -28,10 +28,18 @@ with relight.session("agent") as s:
         open("up", "w").close()
         time.sleep(0.05)
 """
+LEAVING = """
+import subprocess, time
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+open("up", "w").close()
+time.sleep(600)
+"""
 MAX_SECONDS = 2.0
 
 
-@pytest.mark.parametrize("program", [STUBBORN, LOOPING], ids=["ignores SIGTERM", "uses the library"])
+@pytest.mark.parametrize(
+    "program", [STUBBORN, LOOPING, LEAVING], ids=["ignores SIGTERM", "uses the library", "leaves a process"]
+)
 def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is_over(
     shell: Shell, program: str
 ) -> None:
@@ -47,7 +55,7 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
     assert taken < MAX_SECONDS * 3, "bounded; within 2 s where the machine is quiet"
     assert (info.status, info.reason) == ("terminated", "paused")
     assert not marked("RELIGHT_SESSION", info.id), "no process of it is left"
-    if program is LOOPING:
+    if program is not STUBBORN:
         return
     for words in (("resume", "busy"), ("run", "--", "true"), ("resume", "--all", "--yes")):
         refused = shell.run(*words)
