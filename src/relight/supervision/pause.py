@@ -18,7 +18,7 @@ from relight.history.listing import every_session
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.ports.store import Query
 from relight.sessions.context import Context
-from relight.supervision.stop import is_at_work
+from relight.supervision.stop import is_at_work, record_end
 from relight.values.checkpoint import at
 from relight.values.info import Reason
 from relight.values.queues import Pause
@@ -57,23 +57,30 @@ def unpause(context: Context) -> Pause | None:
 
 def pause(context: Context, *, by: str, reason: str | None = None) -> Paused:
     """Begin a pause, or keep the present one, and wait a few seconds at most until what ran has ended."""
-    made = paused(context)
+    made, before = paused(context), _at_work(context)
     if made is None:
         why = context.redactor().text(reason) if reason is not None else None
         made = Pause(at_us=context.clock.now_us(), by=by, reason=why)
         context.store.put_record("pause", _NAME, pack_record(made))
-    before = {
-        record.identity.id: record.identity.command is not None
-        for record in every_session(context.store, Query(statuses=LIVE))
-        if record.head is not None and is_at_work(context, record.head)
-    }
+    before |= _at_work(context)  # what began until now; what has ended since is in it too
     ours = [session for session, is_supervised in before.items() if is_supervised]
     if _run_longer(context, ours, _ASK_SECONDS, recorded=True):
         for session in ours:
             _kill(context, session)
         _run_longer(context, ours, _KILL_SECONDS, recorded=False)
+        for session in ours:
+            _record_killed(context, session)
     running = [session for session in before if _is_running(context, session, recorded=False)]
     return Paused(pause=made, ended=[session for session in before if session not in running], running=running)
+
+
+def _at_work(context: Context) -> dict[str, bool]:
+    """Ids of sessions that run, and whether relight started them."""
+    return {
+        record.identity.id: record.identity.command is not None
+        for record in every_session(context.store, Query(statuses=LIVE))
+        if record.head is not None and is_at_work(context, record.head)
+    }
 
 
 def _run_longer(context: Context, sessions: list[str], seconds: float, *, recorded: bool) -> bool:
@@ -100,11 +107,20 @@ def _kill(context: Context, session: str) -> None:
     if lease is None or context.host.is_gone(lease.owner) is None:
         return  # it has ended, or runs on another machine
     runtime = context.runtime()
-    supervisor = runtime.supervisor_of(lease.owner.pid, session)
-    # Not a worker: it holds the lease until its attendant takes over, and has other sessions.
-    if supervisor is not None:
+    # Named by what it has started, not by the lease: its owner may be a worker, which has other sessions too.
+    marked = [lease.owner.pid, *runtime.orphans(session)]
+    for supervisor in {pid for one in marked if (pid := runtime.supervisor_of(one, session)) is not None}:
         runtime.signal(supervisor, signal.SIGKILL)
     runtime.end(runtime.orphans(session), seconds=0.2)
+
+
+def _record_killed(context: Context, session: str) -> None:
+    """Record the pause for a session whose supervisor was killed before it could. One with a queue position is queued
+    again by the next sweep instead."""
+    record = context.store.find(session)
+    head = record.head if record is not None else None
+    if head is not None and head.status in LIVE and head.queue_position is None and not is_at_work(context, head):
+        record_end(context, session, "paused")
 
 
 def refuse_paused(context: Context) -> None:

