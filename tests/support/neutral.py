@@ -39,10 +39,10 @@ def _counts(one: Said) -> bool:
 
 def asked(name: str, arguments: Any) -> Said:
     """A call by what it does, whatever the agent calls its tool."""
-    given = arguments if isinstance(arguments, dict) else {"input": arguments}
+    given: dict[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
     path = next((str(given[key]) for key in _PATHS if key in given), "")
     if name in _SHELLS:
-        words = given.get("command", given.get("cmd", ""))
+        words: Any = given.get("command", given.get("cmd", ""))
         return "shell", words if isinstance(words, str) else words[-1]
     if name.lower() == "write":
         return "write", path, given["content"]
@@ -78,7 +78,8 @@ def _result(text: str) -> Said:
 def _messages(body: Any) -> Iterator[Said]:
     for message in body["messages"]:
         content = message["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        blocks: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block in blocks:
             if block["type"] == "text":
                 yield message["role"], block["text"]  # Claude Code has messages of the system among them
             elif block["type"] == "tool_use":
@@ -87,7 +88,7 @@ def _messages(body: Any) -> Iterator[Said]:
                 yield _image(block["source"]["data"])
             elif block["type"] == "tool_result":
                 inner = block.get("content") or ""
-                parts = [{"type": "text", "text": inner}] if isinstance(inner, str) else inner
+                parts: Any = [{"type": "text", "text": inner}] if isinstance(inner, str) else inner
                 yield _result("\n".join(part["text"] for part in parts if part["type"] == "text"))
                 yield from (_image(part["source"]["data"]) for part in parts if part["type"] == "image")
 
@@ -111,7 +112,7 @@ def _responses(body: Any) -> Iterator[Said]:
 def _chat(body: Any) -> Iterator[Said]:
     for message in body["messages"]:
         content = message.get("content") or ""
-        parts = [{"text": content}] if isinstance(content, str) else content
+        parts: Any = [{"text": content}] if isinstance(content, str) else content
         if message["role"] == "tool":
             yield _result("\n".join(part["text"] for part in parts if "text" in part))
         elif message["role"] in ("user", "assistant"):

@@ -25,6 +25,7 @@ from tests.support.shell import eventually
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(5400)]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SECOND, NEXT = "now the second part", "go on from here"
+LAST = "echo begun >> log.txt; sleep 60"
 READS = {"claude": ("Read", "file_path"), "codex": ("view_image", "path"), "opencode": ("read", "filePath")}
 CLOSING = re.compile(r'outcome unknown|^interrupted|^not run|^\{"|^\(no output\)$')
 """what the model is told about a call whose result is not recorded at that moment: nothing is known, or it is as the
@@ -41,7 +42,7 @@ class Source:
         name, field = READS.get(kind, ("read", "path"))
         work = base / "work"
         self.path = str(work / "a.txt")
-        script = [
+        script: list[Any] = [
             {
                 "text": "I look first",
                 "thinking": "hm",
@@ -51,7 +52,7 @@ class Source:
             {"text": "I edit it", "calls": [{"edit": {"path": self.path, "old": "beta\n", "new": "gamma\n"}}]},
             {"text": "I see the picture", "calls": [{"name": name, "input": {field: str(work / "p.png")}}]},
             {"text": "first part done"},
-            {"text": "I am cut off", "calls": [{"shell": "echo begun >> log.txt; sleep 60"}]},
+            {"text": "I am cut off", "calls": [{"shell": LAST}]},
         ]
         self.job = BothHarness(kind, base, {"mode": "requests", "slots": script})
         (work / "p.png").write_bytes(base64.b64decode(PIXEL))
@@ -62,8 +63,8 @@ class Source:
         self.said = [
             *said_to(last),
             ("assistant", "I am cut off"),
-            asked("shell", {"cmd": script[-1]["calls"][0]["shell"]}),
-        ]  # type: ignore[index]
+            asked("shell", {"cmd": LAST}),
+        ]
         eventually(lambda: self._has("sleep 60"), seconds=60, what="the call in the journal")
         self.job.strike("both", child)
         self.job.model.close()

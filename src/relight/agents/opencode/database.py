@@ -251,9 +251,19 @@ def exported(path: Path) -> bytes:
         {
             "info": {**one.message.data, "id": one.message.id, "sessionID": name},
             "parts": [
-                {**part.data, "id": part.id, "messageID": one.message.id, "sessionID": name} for part in one.parts
+                {**_owned(part.data, owner), "id": part.id, **owner}
+                for part in one.parts
+                for owner in ({"messageID": one.message.id, "sessionID": name},)
             ],
         }
         for one in said
     ]
     return msgspec.json.encode({"info": info, "messages": messages})
+
+
+def _owned(data: dict[str, Any], owner: dict[str, str]) -> dict[str, Any]:
+    """A part whose attachments, which are parts too, belong to the same message."""
+    state = data.get("state")
+    if not isinstance(state, dict) or not isinstance(files := state.get("attachments"), list):
+        return data
+    return {**data, "state": {**state, "attachments": [{**one, **owner} for one in files if isinstance(one, dict)]}}
