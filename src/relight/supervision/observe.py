@@ -180,10 +180,13 @@ class Observer:
             self._known, self._handed = list(self._keys), list(self._keys)
 
     def _has_left_history(self) -> bool:
-        """Whether the transcript no longer begins with the conversation that was handed over, and the agent did not
+        """Whether the transcript does not begin with the conversation that was handed over, and the agent did not
         compact it."""
         dialect = self.adapter.dialect
         if self._handed and self._keys[: len(self._handed)] != self._handed and dialect is not None:
+            # Without anything of its own it is still reading it: opencode imports message by message.
+            if set(self._keys) <= set(self._handed):
+                return True
             self.has_lost_history = not any(dialect.is_compaction(entry.line) for entry in self._read)
         return self.has_lost_history
 

@@ -130,7 +130,7 @@ def test_a_session_that_needs_approvals_is_not_handed_to_an_agent_that_cannot_wa
             rl.runs.plan("job", options=ResumeOptions(agent="codex"))
 
 
-@pytest.mark.parametrize("how", ["forgotten", "compacted", "continued"])
+@pytest.mark.parametrize("how", ["forgotten", "compacted", "continued", "half read"])
 def test_an_agent_that_continues_without_the_history_is_noticed_and_the_journal_keeps_it(
     rl: Relight, tmp_path: Path, how: str
 ) -> None:
@@ -144,6 +144,13 @@ def test_an_agent_that_continues_without_the_history_is_noticed_and_the_journal_
     ready = hand_over.take_over(observer, source, where, changed=lambda: None, task=None, now_us=AT_US)
     assert ready is not None
     before, last = list(recorder.fold.messages), recorder.fold.messages[-1]["uuid"]
+    if how == "half read":  # in any order: opencode imports a conversation part by part
+        first, *_, last_line = ready.path.read_text().splitlines(keepends=True)
+        ready.path.write_text(first + last_line.replace(f'"{recorder.fold.messages[-2]["uuid"]}"', "null", 1))
+        observer.sync()
+        assert (observer.has_lost_history, recorder.fold.messages) == (False, before)
+        context.store.release(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
+        return
     made = ClaudeLines()
     if how == "compacted":
         made.add("system", subtype="compact_boundary", parent=None)
