@@ -31,6 +31,7 @@ class Command:
     provider: str | None = None
     capabilities = Capabilities()
     dialect = None
+    subagents = None
     install_hint = "install the program, or give its full path"
     secrets: tuple[str, ...] = ()
 
@@ -50,9 +51,6 @@ class Command:
         return None
 
     def own_cost(self, line: Line) -> OwnCost | None:
-        return None
-
-    def subagent_usage(self, path: Path) -> None:
         return None
 
     def new_id(self) -> str | None:

@@ -72,6 +72,7 @@ def planned_fork(
         queue_position=None,  # not queued unless it is asked for
         stop_attempt=None,
         spawned_by=None,
+        subagent=None,
         # Forking an imported session is a decision to continue it, so the fork is not marked as untrusted. This is safe
         # because a fork never runs calls that its parent requested.
         labels={key: value for key, value in found.identity.labels.items() if key != IMPORTED},

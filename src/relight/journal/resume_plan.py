@@ -101,6 +101,9 @@ def _against(info: SessionInfo) -> list[Reason]:
     if info.status in LIVE:
         owner = info.evidence[0] if info.evidence else "another process"
         return [Reason(code="lease_held", text=f"it is running: {owner}", cure=f"relight tail {name} -f")]
+    if info.subagent is not None:
+        text = "it is a sub-agent: only the agent that began it can continue it"
+        return [Reason(code="subagent", text=text, cure=f"relight resume {info.spawned_by}")]
     reasons = []
     if info.command is None:
         text = "relight does not know how to start it: run your program again"

@@ -129,6 +129,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
             "time_limit": identity.policy.seconds,
         },
         spawned_by=identity.spawned_by,
+        subagent=identity.subagent,
         env=identity.env,
         secrets=identity.secrets,
         queued_as=_queued_as(head, evidence.now_us) if status == "queued" else None,
@@ -168,6 +169,8 @@ def _attention(info: SessionInfo, head: Head, evidence: Evidence) -> Attention |
 
 def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple[AttentionKind, str, str] | None:
     name = info.title
+    if info.subagent is not None:
+        return None  # its parent is told, and shown
     if info.status == "waiting" and head.open and head.question is None:
         cure = shlex.join(["relight", "settle", name, head.open[0].id])  # shows the call, and both ways to settle it
         return "in_doubt", f"{head.open[0].name}: did it take effect?", cure

@@ -18,7 +18,7 @@ from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
 from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.context import Context
-from relight.sessions.opening import evidence_of, own_claim, recorder_for, refuse_archived
+from relight.sessions.opening import evidence_of, own_claim, recorder_for, refuse_archived, refuse_subagent
 from relight.sessions.recorder import Recorder
 from relight.values.checkpoint import Checkpoint
 from relight.values.queues import QueuePosition
@@ -100,6 +100,7 @@ def _refuse_answer(found: Found, head: Head, text: str) -> None:
 
 def check_readable(identity: Identity, head: Head) -> None:
     """Conflict if no program would read a message sent to the session."""
+    refuse_subagent(identity)
     found = no_words_for(
         identity.agent,
         head.status,

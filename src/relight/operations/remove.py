@@ -49,10 +49,13 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 def drop(
     context: Context, found: Found, *, with_forks: bool = False, with_children: bool = False, dry_run: bool = False
 ) -> Removed:
-    """Remove a session with everything of its own. Refused while it is owned, while forks read from it, or while
-    children name it as their parent."""
+    """Remove a session with everything of its own, sub-agents of its coding agent included. Refused while it is owned,
+    while forks read from it, or while other children name it as their parent."""
     under = list(below(context.store, found.identity.id, "child", "fork"))
-    names = {kind: [one.identity.name or one.identity.id for how, one in under if how == kind] for kind in KINDS}
+    names = {
+        kind: [one.identity.name or one.identity.id for how, one in under if how == kind and not one.identity.subagent]
+        for kind in KINDS
+    }
     forks, children = ([] if with_forks else names["fork"]), ([] if with_children else names["child"])
     if forks or children:
         raise HasForks(found.identity.name or found.identity.id, forks, children)

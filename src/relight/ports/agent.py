@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -202,8 +202,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Any = None
     result: Any = None
     failed: bool = False
-    sidechain: bool = False
-    """reported by a sub-agent, whose calls are not in the transcript"""
+    subagent: str = ""
+    """the id of the sub-agent that reported it, whose calls are not in the transcript; empty: the agent itself"""
 
 
 class OwnCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,11 +224,48 @@ class Follower(Protocol):
         ...
 
 
-class Spending(Protocol):
-    """Incremental reader of usage that is not in the transcript itself."""
+class SubAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """A sub-agent, as the files of the agent that began it tell."""
 
-    def read(self) -> list[Entry]:
-        """New entries since the last call; only their usage and model are meaningful."""
+    id: str
+    """the agent's own id for it"""
+    path: Path
+    """its transcript, which `AgentAdapter.append` can append to"""
+    call: str | None = None
+    """the tool call that began it"""
+    task: str | None = None
+
+
+class SubAgents(Protocol):
+    """What an agent's own files tell about its sub-agents, and how the agent is told about them."""
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """Tools whose calls begin a sub-agent."""
+        ...
+
+    def begun(self, path: Path, known: Container[str]) -> list[SubAgent]:
+        """The sub-agents of this transcript, but for those with a known id."""
+        ...
+
+    def follow(self, one: SubAgent) -> Follower:
+        """An incremental reader of its transcript."""
+        ...
+
+    def spawned(self, lines: Sequence[Line]) -> dict[str, str]:
+        """By id: the calls that began sub-agents, where these lines of the conversation alone tell it."""
+        ...
+
+    def reported(self, lines: Sequence[Line]) -> set[str]:
+        """Ids of sub-agents, and of calls that began one, whose report is in these lines of the conversation."""
+        ...
+
+    def told(self, text: str, lines: Sequence[Line], *, at_us: int) -> Line:
+        """A line that tells the agent this, to follow `lines`."""
+        ...
+
+    def how_to_continue(self, one: str) -> str:
+        """What the agent can do to continue an interrupted sub-agent, by its id."""
         ...
 
 
@@ -269,6 +306,11 @@ class AgentAdapter(Protocol):
         ...
 
     @property
+    def subagents(self) -> SubAgents | None:
+        """Its sub-agents; None if nothing is known of them."""
+        ...
+
+    @property
     def install_hint(self) -> str:
         """The command that installs the agent."""
         ...
@@ -300,10 +342,6 @@ class AgentAdapter(Protocol):
 
     def own_cost(self, line: Line) -> OwnCost | None:
         """The cost that a line of the agent's output reports; None if it reports none."""
-        ...
-
-    def subagent_usage(self, path: Path) -> Spending | None:
-        """A reader of the usage of this transcript's sub-agents from now on; None if that is not recorded."""
         ...
 
     def new_id(self) -> str | None:

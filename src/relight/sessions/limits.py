@@ -1,7 +1,7 @@
 """Limits of money, tokens and time for a program's own session, and whether a limit can be enforced at all.
 
 What is used up is decided in journal/limits.py. The library stops the program itself: `loop` before it calls the model,
-`append` with the reply that reached the limit, which is stored. Coding agents: supervision/limits.py. The supervisor
+`append` with the reply that reached the limit, which is stored. Coding agents: supervision/start.py. The supervisor
 stops programs that do neither.
 """
 

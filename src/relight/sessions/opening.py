@@ -307,6 +307,14 @@ def refuse_untrusted(found: Found) -> None:
         raise NotResumable(name, why, hints=hints)
 
 
+def refuse_subagent(identity: Identity) -> None:
+    """NotResumable for a sub-agent of a coding agent: only that agent continues it."""
+    if identity.subagent is not None:
+        hints = [f"resume its parent: relight resume {identity.spawned_by}", f"or a copy: relight fork {identity.id}"]
+        why = "it is a sub-agent of a coding agent, which alone can continue it"
+        raise NotResumable(identity.name or identity.id, why, hints=hints)
+
+
 def refuse_archived(found: Found) -> None:
     """NotResumable for an archived session."""
     if found.head is not None and found.head.status == "archived":

@@ -30,9 +30,8 @@ from relight.sessions.pending_store import with_change
 from relight.supervision.failover import Failover
 from relight.supervision.first_start import FirstStart
 from relight.supervision.hand_over import Handed
-from relight.supervision.limits import limit_of
 from relight.supervision.program import Ended, Supervision
-from relight.supervision.start import LiveAttempt, Start
+from relight.supervision.start import LiveAttempt, Start, limit_of
 from relight.supervision.waiting import account_of, limited_until, wait
 from relight.supervision.watcher import Handover
 from relight.values.checkpoint import at
@@ -237,6 +236,8 @@ class AgentSupervision(Supervision):
             self._context.clock.sleep(_POLL_SECONDS)
         live.over.set()
         self._sync(live, surroundings)
+        if live.observer.subagents is not None:
+            live.observer.subagents.interrupt()
         if live.own_cost is not None:
             live.observer.apply_reported_cost(live.own_cost)
         self._poll_journal(force=True)

@@ -33,6 +33,7 @@ from relight.sessions.opening import refuse_untrusted
 from relight.supervision import launch
 from relight.supervision.native_repair import Ready, results_of
 from relight.supervision.observe import SIDECHAIN, Observer
+from relight.supervision.subagents import SubAgentSessions
 from relight.values.call import Effect
 from relight.values.info import HandOver
 from relight.values.options import ResumeOptions
@@ -217,9 +218,11 @@ def take_over(
     changed: Callable[[], Sequence[str] | None],
     task: str | None,
     now_us: int,
+    subagents: SubAgentSessions | None = None,
 ) -> Ready | None:
     """Convert the conversation, write it as a native session of the observer's agent and record both, with the loss
-    report. None, with a note, if a provider would refuse it: then the agent is given a brief instead."""
+    report. None, with a note, if a provider would refuse it: then the agent is given a brief instead. `subagents`:
+    of the agent that had it."""
     adapter, fold = observer.adapter, observer.recorder.fold
     hooked = [
         Message(
@@ -229,7 +232,8 @@ def take_over(
         if not one.intent.name.startswith(SIDECHAIN)
     ]
     open_calls = _open_calls(fold, source, hooked)
-    results, unknown, carried = results_of(observer.recorder, open_calls, _effects(fold, source), changed)
+    reports = subagents.results(open_calls, changed) if subagents is not None else {}
+    results, unknown, carried = results_of(observer.recorder, open_calls, _effects(fold, source), changed, reports)
     closings = {
         call: result_block(call=call, text=result.text, failed=result.failed) for call, result in results.items()
     }

@@ -11,6 +11,7 @@ from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
 from relight.supervision.approvals import decision_of
 from relight.supervision.observe import Observer
+from relight.supervision.subagents import SubAgentSessions
 
 
 def record_hook(
@@ -34,6 +35,7 @@ def record_hook(
     recorder = recorder_for(context, resolve(context.store, session))
     recorder.owner, recorder.epoch = owner, epoch
     observer = Observer(recorder, adapter, None, context.price)
+    observer.subagents = SubAgentSessions(context, recorder, adapter)
     decision = decision_of(recorder, heard)
     if decision is None or decision[0] == "allow":
         observer.record_hook(heard)

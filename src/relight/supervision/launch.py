@@ -22,7 +22,7 @@ from relight.sessions import names as naming
 from relight.sessions.context import Context
 from relight.sessions.entry.children import of_session, refuse_removed
 from relight.sessions.environment import checked_env, checked_secrets
-from relight.sessions.opening import checked_fields, create, new_identity, refuse_archived
+from relight.sessions.opening import checked_fields, create, new_identity, refuse_archived, refuse_subagent
 from relight.values.execution import execution_of
 from relight.values.info import Reason
 from relight.values.options import ResumeOptions, RunOptions
@@ -203,6 +203,7 @@ def _typable(text: str) -> str:
 def check_startable(context: Context, found: Found, options: ResumeOptions) -> None:
     """Raise if the session could not be started; changes nothing."""
     refuse_archived(found)
+    refuse_subagent(found.identity)
     name = found.identity.name or found.identity.id[:8]
     if found.identity.command is None and "imported" in found.identity.metadata:
         hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]

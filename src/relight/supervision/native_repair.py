@@ -10,7 +10,8 @@ tail is copied before it is changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ def make_ready(
             observer.sync()
     if not recorder.fold.messages and (not recorder.fold.hooked or task is None):
         return None
-    lines = list(recorder.fold.messages)
+    lines, changed = list(recorder.fold.messages), cache(changed)
     if path is not None and native is not None and not missing and _is_decided(observer, lines):
         return Ready(native=native, path=path, written=False, deferred=True)
     begun = [adapter.prompted(task, at_us=now_us)] if not lines and task is not None else []
@@ -88,6 +89,7 @@ def make_ready(
         # Appending no lines still cuts off an unfinished one.
         adapter.append(path, [*missing, *added], offset=offset)
         observer.sync()
+        _settle(observer, changed, now_us)
         if note:
             observer.mark(note)
         return Ready(native=native, path=path, written=False, unknown=unknown)
@@ -98,7 +100,14 @@ def make_ready(
     observer.follow(path)
     observer.sync()
     observer.mark({"native": "written from the journal", **note}, native=fresh)
+    _settle(observer, changed, now_us)
     return Ready(native=fresh, path=path, written=True, unknown=unknown)
+
+
+def _settle(observer: Observer, changed: Callable[[], Sequence[str] | None], now_us: int) -> None:
+    """Sub-agents whose end the parent was told are not told of again."""
+    if observer.subagents is not None:
+        observer.subagents.settle(lambda: unknown_text("once", changed()), now_us)
 
 
 def _is_decided(observer: Observer, lines: list[Line]) -> bool:
@@ -132,9 +141,14 @@ def _repair(
     def effect_of(call: NativeCall) -> Effect:
         return adapter.effect_of(call.name, call.arguments)
 
-    results, unknown, carried = results_of(observer.recorder, adapter.pending([*lines, *added]), effect_of, changed)
+    calls = adapter.pending([*lines, *added])
+    reports = observer.subagents.results(calls, changed) if observer.subagents is not None else {}
+    results, unknown, carried = results_of(observer.recorder, calls, effect_of, changed, reports)
     if results:
         added += adapter.answered(results, [*lines, *added], at_us=now_us)
+    about = observer.subagents.note(reports, changed) if observer.subagents is not None else None
+    if about is not None and adapter.subagents is not None:
+        added.append(adapter.subagents.told(about, [*lines, *added], at_us=now_us))
     return added, unknown, carried
 
 
@@ -143,9 +157,10 @@ def results_of(
     calls: Sequence[NativeCall],
     effect_of: Callable[[NativeCall], Effect],
     changed: Callable[[], Sequence[str] | None],
+    reports: Mapping[str, NativeResult],
 ) -> tuple[dict[str, NativeResult], tuple[NativeCall, ...], dict[str, str]]:
     """What the model is told about calls without a result; those whose outcome is unknown; those whose result was
-    carried over, with the step it comes from."""
+    carried over, with the step it comes from. `reports`: what is known of calls that began a sub-agent."""
     fold = recorder.fold
     known = {slot.site.id: slot for slot in fold.slots()}
     outcomes = {key: effect.outcome for key, effect in fold.hooked.items()}
@@ -163,11 +178,12 @@ def results_of(
                 carried[call.id] = slot.prior.at
         elif _has_waited(recorder, call):
             results[call.id] = NativeResult(text=NOT_ALLOWED)
-        else:
+        elif call.id not in reports:
             unknown.append(call)
     evidence = changed() if unknown else None
     for call in unknown:
         results[call.id] = NativeResult(text=unknown_text(effect_of(call), evidence))
+    results = {**{call.id: reports[call.id] for call in calls if call.id in reports}, **results}
     return results, tuple(unknown), carried
 
 

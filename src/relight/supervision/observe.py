@@ -9,9 +9,9 @@ hook and transcript, has the same id and is recorded once. Everything is redacte
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -21,7 +21,17 @@ from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
 from relight.journal.formats.registry import detect
 from relight.journal.prices import Price
-from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
+from relight.ports.agent import (
+    AgentAdapter,
+    Entry,
+    Follower,
+    Heard,
+    Line,
+    NativeCall,
+    NativeResult,
+    OwnCost,
+    Transcript,
+)
 from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
 from relight.values.call import Intent, Outcome
@@ -30,10 +40,39 @@ from relight.values.step import Changes, StepKind, View
 from relight.values.usage import Usage
 
 Pricing = Callable[[str | None], Price | None]
+Changed = Callable[[], Sequence[str] | None]
+"""which files changed since before the interrupted calls; None: not known"""
 _LEAST_COST: Final = 1e-6
 """smaller differences between our cost and the agent's are ignored"""
 SIDECHAIN: Final = "subagent:"
-"""prefix of the tool name of a sub-agent's call, which is not in the transcript"""
+"""prefix of the tool name of a sub-agent's call in journals of 0.1.0, which recorded it in its parent"""
+
+
+class SubAgentRecords(Protocol):
+    """The records of an agent's sub-agents: `SubAgentSessions` (subagents.py), which observes each of them too."""
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def counted(self) -> Usage: ...
+
+    @property
+    def unpriced(self) -> str | None: ...
+
+    def sync(self, path: Path) -> int: ...
+
+    def record_hook(self, heard: Heard) -> None: ...
+
+    def note_reports(self, lines: Sequence[Line]) -> None: ...
+
+    def results(self, calls: Iterable[NativeCall], changed: Changed) -> dict[str, NativeResult]: ...
+
+    def note(self, told: Iterable[str], changed: Changed) -> str | None: ...
+
+    def settle(self, unknown: Callable[[], str], now_us: int) -> None: ...
+
+    def interrupt(self) -> None: ...
 
 
 class Observer:
@@ -46,7 +85,9 @@ class Observer:
         self._files = files
         self._lock = threading.RLock()
         self._follower: Follower | None = None
-        self._subagents: Spending | None = None
+        self._path: Path | None = None
+        self.subagents: SubAgentRecords | None = None
+        """its sub-agents, for the observer of a supervisor"""
         self._read: tuple[Entry, ...] = ()
         self._keys: list[str] = []
         self._known = [adapter.key(line) for line in recorder.fold.messages]
@@ -77,8 +118,18 @@ class Observer:
     def follow(self, path: Path) -> None:
         """Read the transcript at this path from here on."""
         with self._lock:
-            self._follower = self.adapter.follow(path)
-            self._subagents = self.adapter.subagent_usage(path)
+            self._follower, self._path = self.adapter.follow(path), path
+
+    def follow_with(self, follower: Follower) -> None:
+        """Read the transcript with this reader from here on."""
+        with self._lock:
+            self._follower = follower
+
+    def read(self) -> Transcript | None:
+        """The present transcript; the same object if nothing changed. None: its path is not known. Records nothing."""
+        with self._lock:
+            self._read_transcript()
+            return self.transcript
 
     def compare(self) -> transcript_diff.TranscriptMatch:
         """Read the transcript and compare it with the journal. Records nothing."""
@@ -92,24 +143,19 @@ class Observer:
         `replace`: a transcript that differs from the journal replaces the conversation; otherwise it is ignored.
         """
         with self._lock:
-            self._count_helpers()
+            if self.subagents is not None and self._path is not None:
+                self.progress += self.subagents.sync(self._path)
             compared = self.compare()
+            lines, is_recorded = [entry.line for entry in self._read[compared.common :]], True
             if compared.relation == "ahead":
                 self._append(compared.common)
             elif compared.relation == "apart" and replace and not self._has_left_history():
                 self._replace()
             else:
-                return False
-            return True
-
-    def _count_helpers(self) -> None:
-        """Record the usage of sub-agents, whose transcripts are separate, as usage of this session."""
-        entries = self._subagents.read() if self._subagents is not None else []
-        usage = self._usage_of(entries)
-        if usage is not None:
-            note = {"subagents": {"replies": len(entries)}}
-            self.recorder.commit("mark", Changes(usage=usage, note=note))
-            self.progress += 1
+                lines, is_recorded = [], False
+            if self.subagents is not None:
+                self.subagents.note_reports(lines)
+            return is_recorded
 
     def _read_transcript(self) -> None:
         if self._follower is None:
@@ -129,13 +175,21 @@ class Observer:
     @property
     def is_mid_turn(self) -> bool:
         """Whether the transcript ends within a turn: the model is still to reply."""
+        last = self._last_said()
+        return last is not None and not last.ends_turn
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the transcript ends with the end of a turn."""
+        last = self._last_said()
+        return last is not None and last.ends_turn
+
+    def _last_said(self) -> Entry | None:
         read = self.recorder.fold.format.read
         for entry in reversed(self._read):
-            if entry.ends_turn:
-                return False
-            if any(message.role in ("user", "assistant", "tool") for message in read([entry.line])):
-                return True
-        return False
+            if entry.ends_turn or any(one.role in ("user", "assistant", "tool") for one in read([entry.line])):
+                return entry
+        return None
 
     def _append(self, since: int) -> None:
         entries = self._read[since:]
@@ -221,9 +275,13 @@ class Observer:
         """Record a hook event: the intent or the outcome of a tool call, or the end of a turn."""
         with self._lock:
             self.catch_up(heard)
-            if heard.kind == "tool_begins":
-                tool = SIDECHAIN + heard.tool if heard.sidechain else heard.tool
-                intent = self._intent(heard.call, tool, heard.arguments)
+            if heard.subagent and self.subagents is not None:
+                self.subagents.record_hook(heard)
+                if heard.kind == "tool_ended" and self._files is not None:
+                    note = {"subagent": {"id": heard.subagent, "tool": heard.tool}}
+                    self._commit("mark", Changes(note=note), is_reply=True)
+            elif heard.kind == "tool_begins":
+                intent = self._intent(heard.call, heard.tool, heard.arguments)
                 self._commit("intent", Changes(intents=[intent]))
             elif heard.kind == "tool_ended":
                 self._commit("result", Changes(outcomes=[self._outcome(heard)]), is_reply=True)
@@ -232,7 +290,7 @@ class Observer:
             self.progress += 1
 
     def _intent(self, call: str, tool: str, arguments: Any) -> Intent:
-        effect = self.adapter.effect_of(tool.removeprefix(SIDECHAIN), arguments)
+        effect = self.adapter.effect_of(tool, arguments)
         return Intent(id=call, name=tool, effect=effect, hooked=True, arguments=arguments)
 
     def _outcome(self, heard: Heard) -> Outcome:
@@ -267,6 +325,12 @@ class Observer:
 
     # -- usage and cost ---------------------------------------------------------------------------------------
 
+    @property
+    def tree_usage(self) -> Usage:
+        """Of the session and of its sub-agents."""
+        own = self.recorder.head.usage
+        return own + self.subagents.usage if self.subagents is not None else own
+
     def _usage_of(self, entries: Sequence[Entry]) -> Usage | None:
         """The sum of the tokens in these entries, each priced by its own model."""
         total: Usage | None = None
@@ -291,8 +355,10 @@ class Observer:
         """Correct the recorded cost to the agent's own figure, which includes helpers and side requests."""
         with self._lock:
             # The figure is of the whole session, or of this process alone: then it has fewer tokens than we counted.
-            whole = self.recorder.head.usage
-            known = whole if figure.tokens >= whole.tokens else self.counted
+            whole, counted = self.tree_usage, self.counted
+            if self.subagents is not None:
+                counted += self.subagents.counted
+            known = whole if figure.tokens >= whole.tokens else counted
             missing = figure.cost - (known.cost or 0.0)
             if abs(missing) < _LEAST_COST:
                 return

@@ -26,18 +26,18 @@ from relight.journal.conversation import first_reply as estimating
 from relight.journal.conversation.brief import brief
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
-from relight.journal.limits import Reached
+from relight.journal.limits import Reached, uncounted
 from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
 from relight.ports.hooks import EPOCH_VARIABLE, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
-from relight.sessions.limits import budgets_of
+from relight.sessions.limits import budgets_of, no_price
 from relight.sessions.recorder import Recorder
 from relight.supervision import hand_over
 from relight.supervision.approvals import decision_of
-from relight.supervision.limits import limit_of
 from relight.supervision.native_repair import Ready, make_ready
 from relight.supervision.observe import Observer
+from relight.supervision.subagents import SubAgentSessions
 from relight.values.ending import Verdict
 from relight.values.execution import Execution, Part, Started
 from relight.values.info import AgentState, FirstReply, HandOver
@@ -142,6 +142,7 @@ class Start:
         self._on_question = on_question
         self._runtime = context.runtime(recorder.identity)
         self._files: Files | None = None
+        self._subagents: SubAgentSessions | None = None
         self._listening: HookListener | None = None
         self._life: LiveAttempt | None = None
         self._before: Head | None = None
@@ -165,7 +166,7 @@ class Start:
         self._files = self._opened_files()
         if source is not None:
             source = self._complete(source)
-        observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
+        observer = self._observer(self.adapter)
         # Until the agent runs, everything in the transcript was written by earlier attempts: a prompt recorded with
         # this attempt's claim must not count as delivered by it.
         observer.attempt -= 1
@@ -203,6 +204,14 @@ class Start:
             self._listening.close()
         if self._files is not None:
             self._files.close()
+        if self._subagents is not None:
+            self._subagents.close()
+
+    def _observer(self, adapter: AgentAdapter) -> Observer:
+        """Of this agent's conversation and of its sub-agents."""
+        observer = Observer(self._recorder, adapter, self._files, self._context.price)
+        self._subagents = observer.subagents = SubAgentSessions(self._context, self._recorder, adapter)
+        return observer
 
     # -- the terminal -----------------------------------------------------------------------------------------
 
@@ -306,7 +315,7 @@ class Start:
         path = source.adapter.locate(native, self.surroundings) if source.adapter is not None and native else None
         if source.adapter is None or path is None:
             return source
-        former = Observer(self._recorder, source.adapter, self._files, self._context.price)
+        former = self._observer(source.adapter)
         former.attempt -= 1
         former.follow(path)
         former.sync()
@@ -327,6 +336,7 @@ class Start:
                 changed=self._changed_files,
                 task=execution.task,
                 now_us=self._context.clock.now_us(),
+                subagents=SubAgentSessions(self._context, self._recorder, source.adapter) if source.adapter else None,
             )
             self._before = self._before if ready is not None else None
         elif lowest is None:
@@ -373,6 +383,7 @@ class Start:
             doubtful=[call for call in fold.calls(doubtful=True) if call.in_doubt],
             files=self._changed_files() or [],
             prompt=self._execution.prompt,
+            subagents=self._subagents.note((), self._changed_files) if self._subagents is not None else None,
         )
 
     # -- the process ------------------------------------------------------------------------------------------
@@ -494,6 +505,17 @@ def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply 
         raise UsageError(f"RELIGHT_CACHE_MINUTES must be a number of minutes, not {given[:50]!a}") from None
     now_us = context.clock.now_us()
     return estimating.first_reply(fold, provider=identity.provider, now_us=now_us, cache_minutes=minutes)
+
+
+def limit_of(context: Context, observer: Observer) -> Reached | None:
+    """The budget or token limit that an agent has reached according to its transcript and those of its sub-agents; or
+    None."""
+    recorder, subagents = observer.recorder, observer.subagents
+    unpriced = observer.unpriced or (subagents.unpriced if subagents is not None else None)
+    budgets, policy = budgets_of(context, recorder.identity), recorder.identity.policy
+    if unpriced is not None and (covered := budgets.covering(policy)).budget is not None:
+        return uncounted(covered, no_price(unpriced))
+    return budgets.spent(policy, recorder.head)
 
 
 def _stop_at_limit(context: Context, observer: Observer, live: LiveAttempt, heard: Heard) -> bool:

@@ -75,6 +75,9 @@ def stop_tree(context: Context, found: Found) -> Stopped:
 def stop(context: Context, found: Found) -> Stopped:
     """End the process that owns a session. Refused if it is out of reach and has not reacted to a request."""
     name = found.identity.name or found.identity.id
+    if found.identity.subagent is not None:
+        hints = [f"stop its parent: relight stop {found.identity.spawned_by}"]
+        raise Conflict(f"{name}: it is a sub-agent, which runs in its parent's process", hints=hints)
     head = found.whole_head()
     lease = head.lease
     if lease is None or context.host.is_gone(lease.owner):

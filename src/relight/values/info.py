@@ -92,6 +92,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """budget (US dollars), budget_tokens, time_limit (seconds of work); None: no such limit"""
     spawned_by: str | None = None
     """the session whose program started the program that began this one"""
+    subagent: str | None = None
+    """the coding agent's own id for it, if it is a sub-agent of `spawned_by`, which alone continues it"""
     attach: list[str] | None = None
     """the command that attaches to its terminal; None: it has none, or does not run"""
     env: dict[str, str] = {}

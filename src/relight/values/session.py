@@ -85,6 +85,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """variables that every start of it sets, on any machine"""
     spawned_by: str | None = None
     """the session whose program started the program that began this one; a fork's origin is `parent`"""
+    subagent: str | None = None
+    """the id that the coding agent of `spawned_by` has for it, if it is a sub-agent of it; `key` is the call that began
+    it, and only that agent continues it"""
     unrecorded: list[str] = []
     """kinds of secrets removed from the recorded command line: without them it cannot be started again"""
     redact: bool = False

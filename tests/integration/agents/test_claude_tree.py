@@ -266,28 +266,3 @@ def test_a_project_directory_that_leads_elsewhere_is_not_written_to(tmp_path: Pa
     with pytest.raises(Exception, match="does not lie in"):
         CLAUDE.write(claude_conversation(), CLAUDE_SESSION, location)
     assert list(outside.iterdir()) == []
-
-
-def test_what_sub_agents_use_counts_once_and_only_from_now_on(tmp_path: Path) -> None:
-    transcript = tmp_path / "11111111-1111-4111-8111-111111111111.jsonl"
-    location = transcript.with_suffix("") / "subagents"
-    location.mkdir(parents=True)
-
-    def reported(name: str, reply: str, tokens: int) -> None:
-        message = {"id": reply, "role": "assistant", "model": "claude-opus-5-5", "usage": {"input_tokens": tokens}}
-        line = {"type": "assistant", "uuid": reply, "isSidechain": True, "message": message}
-        with (location / f"agent-{name}.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-    reported("old", "m1", 1000)
-    usage = ClaudeCode().subagent_usage(transcript)
-    assert usage.read() == [], "an earlier attempt counted it"
-    reported("old", "m2", 10)
-    reported("new", "m3", 5)
-    reported("new", "m3", 5)
-    found = usage.read()
-    assert [(one.usage.input_tokens, one.model) for one in found if one.usage] == [
-        (5, "claude-opus-5-5"),
-        (10, "claude-opus-5-5"),
-    ]
-    assert usage.read() == []

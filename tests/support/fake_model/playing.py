@@ -14,7 +14,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from tests.support.fake_model.conversation import Item, turns
+from tests.support.fake_model.conversation import Item, texts, turns
 from tests.support.fake_model.script import DONE, Call, Script, Turn
 from tests.support.fake_model.tools import make
 
@@ -26,9 +26,14 @@ class Player:
         self._script = script
         self._played: Counter[int] = Counter()
         self._lock = Lock()
+        self._parts = {text: Player(part) for text, part in script.parts.items()}
 
     def next(self, items: Sequence[Item], tools: dict[str, dict[str, Any]]) -> tuple[int, Turn]:
         """The slot and the turn for a request with this conversation and these tools."""
+        prompt = "\n".join(texts([item for item in items if item.turn == 0], "user")) if self._parts else ""
+        for text, part in self._parts.items():
+            if text in prompt:
+                return part.next(items, tools)
         with self._lock:
             if self._script.mode == "requests":
                 slot, missing = self._played.total(), None

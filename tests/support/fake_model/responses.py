@@ -114,6 +114,7 @@ def _items(answer: Answer) -> Iterator[dict[str, Any]]:
         yield {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [part]}
     for location, call in enumerate(answer.calls):
         made = {"call_id": call.id, "name": call.name, "status": "completed"}
+        made |= {"namespace": call.namespace} if call.namespace else {}
         if call.custom:
             yield {"type": "custom_tool_call", "id": f"ctc_{number}_{location}", **made, "input": as_json(call.input)}
         else:

@@ -11,7 +11,10 @@ success); {"error"} for an error inside the stream; {"again": pattern} for calls
 matches, as a careful model does when it is told that an outcome is unknown.
 
 A call is {"name", "input", "id"?}, or, whoever the agent is, {"shell": "command"}, {"write": {"path", "content"}},
-{"edit": {"path", "old", "new"}}.
+{"edit": {"path", "old", "new"}}, {"agent": {"prompt", "description"?, "background"?}}.
+
+A script with sub-agents is {"slots": [...], "parts": {"text": [slots]}}: a conversation whose first prompt contains the
+text is answered from that part.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import Any, Final, Literal
 
 Mode = Literal["turns", "requests"]
 Where = Literal["", "before", "mid"]
-OPS: Final = ("shell", "write", "edit")
+OPS: Final = ("shell", "write", "edit", "agent")
 
 
 class ScriptError(ValueError):
@@ -76,19 +79,23 @@ class Script:
 
     slots: tuple[tuple[Turn, ...], ...]
     mode: Mode = "turns"
+    parts: Mapping[str, Script] = field(default_factory=dict)
+    """by a text in the first prompt: what a sub-agent's model answers"""
 
 
 def parse(given: Any, mode: Mode = "turns") -> Script:
-    """Read a script from JSON: a list of slots, or {"mode", "slots"}."""
+    """Read a script from JSON: a list of slots, or {"mode", "slots", "parts"}."""
+    parts: Mapping[str, Any] = {}
     if isinstance(given, str):
         given = json.loads(given)
     if isinstance(given, Mapping):
-        mode, given = given.get("mode", mode), given.get("slots")
+        mode, parts, given = given.get("mode", mode), given.get("parts", {}), given.get("slots")
     if mode not in {"turns", "requests"}:
         raise ScriptError(f"mode: {mode!r} is neither turns nor requests")
     if not isinstance(given, Sequence):
         raise ScriptError("a script is a list of slots")
-    return Script(slots=tuple(_slot(slot, f"slot {location}") for location, slot in enumerate(given)), mode=mode)
+    slots = tuple(_slot(slot, f"slot {location}") for location, slot in enumerate(given))
+    return Script(slots=slots, mode=mode, parts={text: parse(part, mode) for text, part in parts.items()})
 
 
 def _slot(given: Any, location: str) -> tuple[Turn, ...]:

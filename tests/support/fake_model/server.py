@@ -73,6 +73,8 @@ class FakeModel:
         self.sides = sides
         self.log = Log(Path(log) if log is not None else None)
         self.stopped = threading.Event()
+        self.answers: dict[int, Answer] = {}
+        """by the number of the request: what was said, with its tokens, whether or not it was heard"""
         self._numbers = count(1)
         self._numbering = threading.Lock()
         self._server = _Server(("127.0.0.1", port), self)
@@ -218,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = request.problem or f"scripted {turn.status}"
             self._json(turn.status, wire.failure(turn.status, text) if turn.body is None else turn.body, turn.headers)
             return
-        answer = _answer(request, turn, size)
+        answer = self.server.model.answers[request.number] = _answer(request, turn, size)
         if request.body.get("stream") or ":streamGenerateContent" in request.path:
             self._stream([frame(piece) for piece in wire.stream(answer)], turn)
         elif turn.error is not None:

@@ -23,6 +23,8 @@ class Made:
     name: str
     input: Any
     custom: bool = False
+    namespace: str = ""
+    """of the tools that Responses offers in one"""
 
 
 def offered(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -35,6 +37,8 @@ def offered(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
         elif isinstance(tool, dict):
             name = tool.get("name") or (tool.get("function") or {}).get("name") or tool.get("type")
             found[str(name)] = tool
+            inner = tool.get("tools") if tool.get("type") == "namespace" else None
+            found |= {str(one.get("name")): {**one, "namespace": name} for one in inner or () if isinstance(one, dict)}
     return found
 
 
@@ -42,12 +46,15 @@ def make(call: Call, tools: dict[str, dict[str, Any]], fallback_id: str) -> Made
     """The call as this agent understands it."""
     name, given = (call.name, call.input) if not call.op else _translate(call.op, call.input, tools)
     custom = tools.get(name, {}).get("type") == "custom"
-    return Made(id=call.id or fallback_id, name=name, input=given, custom=custom)
+    namespace = str(tools.get(name, {}).get("namespace", ""))
+    return Made(id=call.id or fallback_id, name=name, input=given, custom=custom, namespace=namespace)
 
 
 def _translate(op: str, given: Any, tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
     if op == "shell":
         return _shell(str(given), tools)
+    if op == "agent":
+        return _agent(given, tools)
     path = given["path"]
     if op == "write" and "write_file" in tools:
         return "write_file", {"file_path": path, "content": given["content"]}
@@ -68,6 +75,17 @@ def _translate(op: str, given: Any, tools: dict[str, dict[str, Any]]) -> tuple[s
     if op == "write":
         return _shell(f"printf %s {shlex.quote(given['content'])} > {shlex.quote(path)}", tools)
     return _shell(f"apply_patch <<'RELIGHT_PATCH'\n{_patch(given)}\nRELIGHT_PATCH", tools)
+
+
+def _agent(given: dict[str, Any], tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
+    """A sub-agent; without `background` the call waits for it where the agent can."""
+    prompt, description = given["prompt"], given.get("description", given["prompt"][:30])
+    if "Agent" in tools:
+        waits = {"run_in_background": bool(given.get("background"))}
+        return "Agent", {"description": description, "prompt": prompt, "subagent_type": "general-purpose", **waits}
+    if "spawn_agent" in tools:
+        return "spawn_agent", {"message": prompt}
+    return "task", {"description": description, "prompt": prompt, "subagent_type": "general"}
 
 
 def _fields(tool: dict[str, Any]) -> set[str]:

@@ -23,7 +23,7 @@ def keys(words: str) -> set[str]:
 SESSION = keys(
     "id name key agent provider model task labels metadata status reason failure resumed_from head seq attempt parent"
     " workspace runtime handle created_at updated_at usage attention doing last_step_at saved_at wake_at cost cost_rate"
-    " cost_tree evidence worked_seconds limits spawned_by attach env secrets queued_as"
+    " cost_tree evidence worked_seconds limits spawned_by subagent attach env secrets queued_as"
 )
 CHECKPOINT = keys("id session seq kind label created_at turns message_count model snapshot size_bytes version")
 CALL = keys("id name arguments result success effect in_doubt intent_seq result_seq started_at ended_at")

@@ -10,7 +10,7 @@ from relight.agents.claude_code import command_line, directories, hooks, models,
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code.dialect import CLAUDE_DIALECT
 from relight.agents.claude_code.growing import Growing
-from relight.agents.claude_code.subagent_usage import SubagentUsage
+from relight.agents.claude_code.subagents import ClaudeSubAgents
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.defaults import CommandReader
@@ -45,11 +45,11 @@ class ClaudeCode(CommandReader):
         transcript=True, native_resume=True, chosen_id=True, hooks=True, approvals=True, gate=True, interactive=True
     )
     dialect = CLAUDE_DIALECT
+    subagents = ClaudeSubAgents()
     install_hint = "npm install -g @anthropic-ai/claude-code"
     secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
     own_cost = staticmethod(tree.own_cost)
-    subagent_usage = staticmethod(SubagentUsage)
     new_id = staticmethod(random_id)
     understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)

@@ -19,7 +19,9 @@ from relight.values.usage import Usage
 class Growing:
     """The conversation entries of a growing transcript, updated incrementally."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sidechain: bool = False) -> None:
+        """`sidechain`: of a sub-agent's own transcript."""
+        self._sidechain = sidechain
         self._seen = 0
         self._entries: list[Entry] = []
         self._told: dict[str, Usage] = {}
@@ -47,7 +49,7 @@ class Growing:
         return tuple(self._entries)
 
     def _read_anew(self, lines: Sequence[Line]) -> None:
-        self._entries, self._told = list(tree.entries(lines)), {}
+        self._entries, self._told = list(tree.entries(lines, sidechain=self._sidechain)), {}
         self._reply, self._ending, self._recent, self._asked = "", None, set(), set()
         self._replies = {tree.reply_of(line) for line in lines}
         exact = list(self._entries)
@@ -60,7 +62,7 @@ class Growing:
 
     def _add(self, line: Line) -> bool:
         """Add a line that continues the branch, or is not part of it; False if neither is certain."""
-        if not isinstance(line.get("uuid"), str) or not line["uuid"] or line.get("isSidechain") is True:
+        if not isinstance(line.get("uuid"), str) or not line["uuid"] or tree.is_sidechain(line) is not self._sidechain:
             return True
         if tree.is_boundary(line) or tree.is_summary(line) or line.get("type") in tree.PASSING:
             return False

@@ -40,7 +40,7 @@ def hears(payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | Non
         if failed and payload.get("tool_response") is None
         else payload.get("tool_response"),
         failed=failed,
-        sidechain=bool(payload.get("agent_id")),
+        subagent=_text(payload, "agent_id"),
     )
 
 

@@ -13,7 +13,7 @@ from relight.agents.native.names import derived_id, stamp
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.ports.agent import Line, NativeCall, NativeResult
 
-_CARRIED = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch")
+_CARRIED = ("agentId", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch")
 
 
 def prompted(text: str, *, at_us: int) -> Line:
@@ -57,6 +57,13 @@ def answered(results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_u
     return found
 
 
+def told(text: str, lines: Sequence[Line], *, at_us: int) -> Line:
+    """A line in which the harness, not the user, says this after `lines`."""
+    parent = last_text(lines, "uuid")
+    message = {"role": "user", "content": text}
+    return {**_line("user", parent, derived_id("told", parent or "", text), message, lines, at_us), "isMeta": True}
+
+
 def moved(lines: Iterable[Line], native_id: str, directory: str) -> Iterator[Line]:
     """The lines as those of another session in another directory; each hangs on a line that is there.
 
@@ -92,7 +99,7 @@ def _line(kind: str, parent: str | None, name: str, message: object, lines: Sequ
     carried = {field: value for field in _CARRIED if (value := last_text(lines, field)) is not None}
     return {
         "parentUuid": parent,
-        "isSidechain": False,
+        "isSidechain": "agentId" in carried,
         "type": kind,
         "message": message,
         "uuid": name,

@@ -25,9 +25,10 @@ SYNTHETIC: Final = "<synthetic>"
 """the model of a line that Claude Code put into the model's mouth"""
 
 
-def branch(lines: Sequence[Line]) -> list[Line]:
-    """The lines of the conversation as the model sees it, from the last compaction on, in its order."""
-    nodes = [line for line in lines if _text(line, "uuid") and line.get("isSidechain") is not True]
+def branch(lines: Sequence[Line], *, sidechain: bool = False) -> list[Line]:
+    """The lines of the conversation as the model sees it, from the last compaction on, in its order. `sidechain`: of a
+    sub-agent's own transcript."""
+    nodes = [line for line in lines if _text(line, "uuid") and is_sidechain(line) is sidechain]
     index_of: dict[str, int] = {}
     for index, line in enumerate(nodes):
         index_of.setdefault(line["uuid"], index)
@@ -42,9 +43,9 @@ def branch(lines: Sequence[Line]) -> list[Line]:
     return [nodes[index] for index in order if nodes[index].get("type") not in PASSING]
 
 
-def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
+def entries(lines: Sequence[Line], *, sidechain: bool = False) -> tuple[Entry, ...]:
     """The lines of the conversation as entries, with usage, model and ends of turns."""
-    chosen = branch(lines)
+    chosen = branch(lines, sidechain=sidechain)
     last = {reply_of(line): index for index, line in enumerate(chosen) if reply_of(line)}
     reported: dict[str, Usage] = {}
     found = []
@@ -108,6 +109,11 @@ def reply_of(line: Line) -> str:
     if line.get("type") != "assistant":
         return ""
     return _text(message_of(line), "id") or _text(line, "uuid")
+
+
+def is_sidechain(line: Line) -> bool:
+    """Whether a sub-agent's conversation has this line."""
+    return line.get("isSidechain") is True
 
 
 def is_boundary(line: Line) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import command_line, directories, gate, models, rollout
+from relight.agents.codex import command_line, directories, following, gate, models, rollout
 from relight.agents.codex import rollout_lines as making
 from relight.agents.codex.dialect import CODEX_DIALECT
+from relight.agents.codex.subagents import CodexSubAgents
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.defaults import CommandReader
-from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
 from relight.ports.agent import (
     Capabilities,
@@ -29,7 +29,7 @@ from relight.values.call import Effect
 
 _PURE: Final = names(
     "view_image update_plan read_file list_dir grep_files web_search tool_search list_mcp_resources"
-    " list_mcp_resource_templates read_mcp_resource request_user_input get_context_remaining"
+    " list_mcp_resource_templates read_mcp_resource request_user_input get_context_remaining wait_agent"
 )
 _IDEMPOTENT: Final = names("apply_patch")
 """a patch that has been applied no longer fits, and fails without harm"""
@@ -42,6 +42,8 @@ class Codex(CommandReader):
     provider = "openai"
     capabilities = Capabilities(transcript=True, native_resume=True, gate=True, interactive=True)
     dialect = CODEX_DIALECT
+    subagents = CodexSubAgents()
+    follow = staticmethod(following.follow)
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 
@@ -70,9 +72,6 @@ class Codex(CommandReader):
     def own_cost(self, line: Line) -> OwnCost | None:
         return None
 
-    def subagent_usage(self, path: Path) -> None:
-        return None
-
     def new_id(self) -> str | None:
         """An id for `write`; a thread cannot be started under a chosen id."""
         return timed_id()
@@ -95,30 +94,6 @@ class Codex(CommandReader):
     def read(self, path: Path) -> Transcript:
         return self.follow(path).read()
 
-    def follow(self, path: Path) -> FileFollower:
-        home = directories.home_above(path)
-
-        def parent(native_id: str) -> Sequence[Line] | None:
-            above = directories.locate(native_id, home)
-            return jsonl.read(above).lines if above is not None else None
-
-        growing = rollout.Growing(parent)
-
-        def assembled(own: Sequence[Line], offset: int, tail: bytes) -> Transcript:
-            entries = growing.entries(own)
-            version, named = growing.meta.get("cli_version"), directories.id_of(path) or growing.meta.get("id")
-            return Transcript(
-                native_id=named if isinstance(named, str) and is_id(named) else "",
-                path=path,
-                entries=entries,
-                offset=offset,
-                torn=tail,
-                model=growing.model,
-                version=version if isinstance(version, str) else None,
-            )
-
-        return FileFollower(path, assembled)
-
     def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
         """Parse an event of our gate, the only hook: it asks before each model call."""
         if payload.get("hook_event_name") != gate.EVENT:
@@ -126,7 +101,7 @@ class Codex(CommandReader):
         named = payload.get("session_id")
         path = self.locate(named, surroundings) if isinstance(named, str) and is_id(named) else None
         if path is None or rollout.is_helper(jsonl.first(path) or {}):
-            return Heard(kind="model_begins", sidechain=True)  # a sub-agent's thread is not the session's
+            return Heard(kind="model_begins")  # a sub-agent's thread is not the session's
         return Heard(kind="model_begins", native_id=named, transcript=path)
 
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:

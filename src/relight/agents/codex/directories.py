@@ -132,6 +132,14 @@ def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
     return found
 
 
+def since(path: Path) -> Iterator[Path]:
+    """The rollouts of the day on which this one was begun, and of later days."""
+    home = home_above(path)
+    days = [one for one in sorted(home.glob("*/*/*")) if one >= path.parent] if home != path.parent else [path.parent]
+    for day in days:
+        yield from sorted(day.glob("rollout-*.jsonl"))
+
+
 def _touched_since(path: Path, since_us: int) -> bool:
     try:
         return path.stat().st_mtime_ns // 1000 >= since_us

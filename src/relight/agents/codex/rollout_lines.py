@@ -37,7 +37,13 @@ _VERSION: Final = "0.0.0"
 
 def prompted(text: str, *, at_us: int) -> Line:
     """A line in which the user says this, the first of a thread."""
-    return _line({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}, (), 0, at_us)
+    return told(text, (), at_us=at_us)
+
+
+def told(text: str, lines: Sequence[Line], *, at_us: int) -> Line:
+    """A line that says this after `lines`, in the user's name: Codex says so too what its harness has to say."""
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    return _line(item, lines, 0, at_us)
 
 
 def asked(call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:

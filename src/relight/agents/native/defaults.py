@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from relight.ports.agent import AgentDialect, Decision, Follower, Heard, Line, OwnCost, Surroundings, Transcript
+from relight.ports.agent import (
+    AgentDialect,
+    Decision,
+    Follower,
+    Heard,
+    Line,
+    OwnCost,
+    SubAgents,
+    Surroundings,
+    Transcript,
+)
 from relight.values.call import Effect
 
 
@@ -40,6 +50,8 @@ class Defaults(CommandReader):
 
     dialect: AgentDialect | None = None
     """nothing is handed over from it or to it"""
+    subagents: SubAgents | None = None
+    """nothing is known of them"""
     pure: frozenset[str] = frozenset()
     """tools that change nothing"""
     idempotent: frozenset[str] = frozenset()
@@ -49,9 +61,6 @@ class Defaults(CommandReader):
         return ()
 
     def own_cost(self, line: Line) -> OwnCost | None:
-        return None
-
-    def subagent_usage(self, path: Path) -> None:
         return None
 
     def effect_of(self, tool: str, arguments: Any) -> Effect:

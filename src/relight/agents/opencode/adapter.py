@@ -12,6 +12,7 @@ from relight.agents.native.argv import names
 from relight.agents.native.defaults import Defaults
 from relight.agents.opencode import command_line, database, models, rows
 from relight.agents.opencode.dialect import OPENCODE_DIALECT
+from relight.agents.opencode.subagents import OpencodeSubAgents
 from relight.errors import Conflict
 from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings
 
@@ -23,6 +24,7 @@ class Opencode(Defaults):
     provider: str | None = None
     capabilities = Capabilities(transcript=True, native_resume=True)
     dialect = OPENCODE_DIALECT
+    subagents = OpencodeSubAgents()
     install_hint = "npm install -g opencode-ai"
     secrets = (
         "ANTHROPIC_API_KEY",

@@ -157,6 +157,24 @@ def _object(data: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def below(path: Path) -> list[tuple[str, str | None, str | None]]:
+    """The sessions that a session's calls of `task` began: id, title, and the call, if its row names the session."""
+    begun = "SELECT id, title FROM session WHERE parent_id = ? ORDER BY time_created LIMIT ?"
+    query = "SELECT data FROM part WHERE session_id = ? AND data LIKE '%\"sessionId\"%'"
+    calls: dict[str, str] = {}
+    try:
+        with _opened(_database(path)) as db:
+            found = [one for one in db.execute(begun, (path.stem, _LATEST)) if is_id(one[0])]
+            for (data,) in db.execute(query, (path.stem,)) if found else ():
+                part = _object(data)
+                named = rows.subagent_of(part)
+                if named is not None and isinstance(part.get("callID"), str):
+                    calls[named] = part["callID"]
+    except sqlite3.Error:
+        return []
+    return [(name, title if isinstance(title, str) else None, calls.get(name)) for name, title in found]
+
+
 class SessionFollower:
     """Reads a session where it is: in the database, or in the file that is imported at its start."""
 

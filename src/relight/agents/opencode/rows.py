@@ -181,6 +181,22 @@ def prompted(text: str, *, at_us: int) -> Line:
     return _placed({**OPENCODE.user(text), "message": {"data": data}}, (), "prompted", at_us)
 
 
+def told(text: str, lines: Sequence[Line], *, at_us: int) -> Line:
+    """A line in which the harness, not the user, says this after `lines`."""
+    former = [line["message"]["data"] for line in lines if role_of(line) == "user"]
+    line = prompted(text, at_us=at_us)
+    part = {**line["part"], "data": {**line["part"]["data"], "synthetic": True}}
+    data = former[-1] if former else line["message"]["data"]
+    return _placed({**line, "message": {"data": data}, "part": part}, lines, text, at_us)
+
+
+def subagent_of(part: Mapping[str, Any]) -> str | None:
+    """The session that a call of `task` began."""
+    metadata = state_of(dict(part)).get("metadata")
+    named = metadata.get("sessionId") if isinstance(metadata, dict) else None
+    return named if isinstance(named, str) else None
+
+
 def asked(call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
     """A model line with this call."""
     former = [line["message"] for line in lines if role_of(line) == "assistant"]

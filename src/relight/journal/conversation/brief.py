@@ -29,6 +29,7 @@ def brief(
     doubtful: Sequence[Call] = (),
     files: Sequence[str] = (),
     prompt: str | None = None,
+    subagents: str | None = None,
 ) -> str:
     """The prompt that replaces a lost conversation."""
     view = format.read(messages)
@@ -44,6 +45,7 @@ def brief(
             LINE,
         ),
         _section("Files changed so far", _cut(files, FILES), LINE),
+        subagents or "",
         prompt if prompt is not None else "Continue the task from here.",
     ]
     return "\n\n".join(part for part in parts if part)

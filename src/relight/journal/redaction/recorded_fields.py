@@ -39,7 +39,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
         name="name former_name key env",
         about="agent provider model models task labels metadata command commands unrecorded",
         plain="id parent directory runtime workspace pools snapshot policy secrets queue_position stop_attempt redact"
-        " spawned_by created_us away windows",
+        " spawned_by subagent created_us away windows",
     ),
     Head: _fields(
         about="reason question",

@@ -86,6 +86,7 @@ def open_session(
     else:
         opening.refuse_archived(found)
         opening.refuse_untrusted(found)
+        opening.refuse_subagent(found.identity)
         fields |= opening.redaction_option(found, redact)
         asked = fields | {"policy": limits.policy_with(context, found.identity, allowed, model=options.get("model"))}
         taken = reopening.take(context, found, asked, workspace, snapshot, handed=handed)

@@ -1,0 +1,226 @@
+"""Sub-agents of real coding agents: children in the tree, told truly after a kill, counted once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import relight
+from relight.journal.prices import Price
+from relight.journal.prices import price_of as known_price
+from relight.values.info import SessionInfo
+from relight.values.usage import Usage
+from tests.integration.agents.test_real_proof import ENDS_SECONDS, Torment
+from tests.support.agent_harness import SECONDS, TASK, UNKNOWN, AgentHarness, harness
+from tests.support.fake_model import pairs
+from tests.support.fake_model.answer import Answer
+from tests.support.figures import Figure
+from tests.support.shell import eventually
+
+pytestmark = [pytest.mark.agents, pytest.mark.crash]
+NOT_RUN = "not run"
+AGENT_ID = "x-claude-code-agent-id"
+PARTS = 8
+OPENCODE_PRICE = Price(input=1.0, output=2.0, cache_read=0.1, cache_write=0.0)
+"""of its configuration in tests/support/real_agents.py"""
+
+
+def script(ledger: Path, parts: int = PARTS, *, background: bool = False, pause: float = 0.2) -> dict[str, Any]:
+    """A parent with sub-agents at once; each enters its number in a ledger and reports. The parent asks again for those
+    of which it is told that they are in doubt or did not run."""
+    asks = [{"agent": {"prompt": f"part-{one} of it", "background": background}} for one in range(parts)]
+    first = {"text": "spawning", "calls": asks, "again": f"{UNKNOWN}|^{NOT_RUN}"}
+    return {
+        "slots": [first, {"text": "all done", "delay": 0.3}],
+        "parts": {
+            f"part-{one} of it": [
+                {"text": f"begins {one}", "calls": [{"shell": f"echo {one} >> {ledger}; sleep {pause}"}], "delay": 0.1},
+                {"text": f"report-{one}.", "delay": 0.1 + one * 0.05},
+            ]
+            for one in range(parts)
+        },
+    }
+
+
+def until(ledger: Path, lines: int) -> str:
+    """A command that ends when the ledger has so many lines."""
+    return f"for i in $(seq 300); do test $(cat {ledger} | wc -l) -ge {lines} && break; sleep 0.1; done"
+
+
+def children(s: AgentHarness) -> list[SessionInfo]:
+    with relight.open(s.store, create=False) as rl:
+        return [one for one in rl.sessions.list(spawned_by="job") if one.subagent is not None]
+
+
+def tree_cost(s: AgentHarness) -> float:
+    with relight.open(s.store, create=False) as rl:
+        info = rl.sessions.find("job")
+    assert info is not None and info.cost_tree is not None
+    return info.cost_tree
+
+
+def written_cost(s: AgentHarness, price: Price) -> tuple[float, int]:
+    """The fake model's own count of the replies that the agent has written down, and the number of the others."""
+    files = "\n".join(path.read_text(encoding="utf-8") for path in s.home.rglob("*.jsonl"))
+    heard = {number: one for number, one in s.model.answers.items() if f'"msg_{number:06d}"' in files}
+    return cost_of(heard.values(), price), len(s.model.answers) - len(heard)
+
+
+def cost_of(answers: Iterable[Answer], price: Price) -> float:
+    tokens = [(one.input_tokens, one.output_tokens) for one in answers]
+    return sum(price.cost(Usage(input_tokens=given, output_tokens=said)) for given, said in tokens)
+
+
+def told(s: AgentHarness) -> dict[str, tuple[str, str]]:
+    """By the id of a call: the part that a sub-agent was asked for, and what the parent was told of it."""
+    asked = [(call, result) for call, result in pairs(s.last) if call.name in ("Agent", "task")]
+    return {
+        call.id: (str(call.value["prompt"]).split()[0], str(result.value) if result is not None else "")
+        for call, result in asked
+    }
+
+
+def check_truth(s: AgentHarness, ledger: Path) -> Counter[str]:
+    """What the parent was told of each call, against what the model and the ledger saw; how often each was told."""
+    known = {one.key: one for one in children(s)}
+    # One that was killed before it wrote its first line is no child: it never came back with a result.
+    came_back = {one.headers[AGENT_ID] for one in s.model.requests() if AGENT_ID in one.headers and one.slot}
+    assert came_back <= {one.subagent for one in known.values()}, "a sub-agent that ran a tool is no child"
+    found: Counter[str] = Counter()
+    doubted: Counter[str] = Counter()
+    finished: Counter[str] = Counter()
+    for call, (part, text) in told(s).items():
+        child, number = known.get(call), part.removeprefix("part-")
+        if text.startswith(NOT_RUN):
+            assert child is None, f"told not to have run: {child}"
+            found["not begun"] += 1
+        elif UNKNOWN in text:
+            assert child is not None and child.status == "terminated" and child.subagent in text, (text, child)
+            doubted[number] += 1
+            found["in doubt"] += 1
+        else:
+            assert child is not None and child.status == "completed" and f"report-{number}." in text, (text, child)
+            finished[number] += 1
+            found["finished"] += 1
+    assert set(finished.values()) == {1}, f"finished and run again: {finished}"
+    runs = Counter(ledger.read_text().split())
+    assert {one: number for one, number in runs.items() if number > 1 + doubted[one]} == {}, (runs, doubted)
+    return found
+
+
+def price_of(s: AgentHarness) -> Price:
+    price = OPENCODE_PRICE if s.kind == "opencode" else known_price(s.info().model, {})
+    assert price is not None
+    return price
+
+
+@pytest.mark.parametrize("kind", ["claude", "opencode", "codex"])
+def test_sub_agents_are_children_with_status_tokens_and_cost(kind: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    played = script(ledger, 3)
+    if kind == "codex":  # its parent does not wait by itself
+        played["slots"].insert(1, {"text": "waits", "calls": [{"shell": f"{until(ledger, 3)}; sleep 1"}]})
+    with harness(kind, tmp_path / "s", played) as s:
+        s.run()
+        found = children(s)
+        assert [one.status for one in found] == ["completed"] * 3
+        assert all(one.usage.tokens and one.turns == 2 for one in found)
+        assert sorted(one.said for one in found if one.said) == ["report-0.", "report-1.", "report-2."]
+        asked = [s.model.answers[one.number] for one in s.model.requests()]
+        tokens = sum(one.usage.tokens for one in (s.info(), *found))
+        assert tokens == sum(one.input_tokens + one.output_tokens for one in asked)
+        if kind != "codex":  # the price of its model is not known
+            assert tree_cost(s) == pytest.approx(cost_of(asked, price_of(s)), abs=1e-9)
+        refused = s.relight("resume", str(found[0].name), "--yes")
+        assert refused.returncode != 0 and "sub-agent" in refused.stderr
+        assert [one.attention for one in found] == [None] * 3
+
+
+@pytest.mark.timeout(3600)
+def test_killed_with_eight_sub_agents_each_is_told_truly_and_counted_once(
+    tmp_path: Path, sample: Callable[..., int], figure: Figure
+) -> None:
+    wanted, seed = sample(2, proof=100), random.randrange(2**32)
+    chance, kills, rounds, tellings = random.Random(seed), Counter[str](), 0, Counter[str]()
+    while kills.total() < wanted:
+        base, rounds = tmp_path / f"round{rounds}", rounds + 1
+        with harness("claude", base, script(base / "ledger")) as s:
+            torment, start = Torment(s, chance), s.words()
+            while kills.total() + torment.kills.total() < wanted and torment.once(start):
+                start = ["resume", "job", "--yes"] if s.find() is not None else start
+            ends(s, torment, seed)
+            tellings += check_truth(s, base / "ledger")
+            cost, lost = written_cost(s, price_of(s))
+            assert tree_cost(s) == pytest.approx(cost, abs=1e-9), f"seed {seed}"
+            assert lost <= torment.kills.total() * (PARTS + 1), f"seed {seed}"
+            s.remembers(TASK, "spawning")
+            assert not s.marked(), "an orphan was left"
+            kills += torment.kills
+    said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
+    figure("G10", f"claude, 8 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+
+
+def ends(s: AgentHarness, torment: Torment, seed: int) -> None:
+    """Leave it to end."""
+    end = time.monotonic() + ENDS_SECONDS
+    while s.find() is None or s.info().status != "completed":
+        assert time.monotonic() < end, f"seed {seed}: it does not end: {s.said}"
+        if torment.child is None or torment.child.poll() is not None:
+            torment.child = s.start(*(["resume", "job", "--yes"] if s.find() is not None else s.words()))
+        torment.child.wait(timeout=ENDS_SECONDS)
+
+
+def test_a_background_sub_agent_that_finished_before_the_death_is_reported_to_its_parent(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    played = script(ledger, 2, background=True)
+    played["slots"][1] = [{"text": "waiting", "hang": "before"}, {"text": "all done"}]
+    with harness("claude", tmp_path / "s", played) as s:
+        child = s.begin()
+        eventually(lambda: len(finished(s)) == 2, seconds=SECONDS, what="both sub-agents finished")
+        s.strike("both", child)
+        s.do("resume", "job", "--yes")
+        everything = "\n".join(str(item.value) for item in s.last)
+        assert "report-0." in everything and "report-1." in everything
+        assert sorted(ledger.read_text().split()) == ["0", "1"]
+        assert {one.reason for one in children(s)} == {"its parent has the report"}
+
+
+def finished(s: AgentHarness) -> list[SessionInfo]:
+    return [one for one in children(s) if one.status == "completed"] if s.find() is not None else []
+
+
+def test_killed_with_sub_agents_opencode_is_told_which_finished_and_what_the_others_did(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    played = script(ledger, 2)
+    played["parts"]["part-1 of it"][1] = [{"text": "never", "hang": "before"}, {"text": "report-1."}]
+    with harness("opencode", tmp_path / "s", played) as s:
+        child = s.begin()
+        eventually(lambda: len(finished(s)) == 1 and len(s.model.requests()) == 5, seconds=SECONDS, what="one report")
+        s.strike("both", child)
+        s.do("resume", "job", "--yes")
+        found = check_truth(s, ledger)
+        assert found == {"finished": 2, "in doubt": 1}
+        assert sorted(ledger.read_text().split()) == ["0", "1", "1"]
+
+
+def test_killed_with_sub_agents_codex_is_told_which_finished_and_what_the_others_did(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    played = script(ledger, 2)
+    played["slots"][1] = [{"text": "waiting", "hang": "before"}, {"text": "all done"}]
+    played["parts"]["part-1 of it"][1] = {"text": "never", "hang": "before"}
+    with harness("codex", tmp_path / "s", played) as s:
+        child = s.begin()
+        eventually(lambda: len(finished(s)) == 1 and len(s.model.requests()) == 6, seconds=SECONDS, what="one report")
+        s.strike("both", child)
+        s.do("resume", "job", "--yes")
+        everything = "\n".join(str(item.value) for item in s.last)
+        [cut] = [one for one in children(s) if one.status == "terminated"]
+        assert "report-0." in everything and f"sub-agent {cut.subagent} was at work" in everything
+        assert f"echo 1 >> {ledger}" in everything, "what it had done is told"
+        assert sorted(ledger.read_text().split()) == ["0", "1"]
