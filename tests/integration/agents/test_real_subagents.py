@@ -16,17 +16,24 @@ from relight.journal.prices import Price
 from relight.journal.prices import price_of as known_price
 from relight.values.info import SessionInfo
 from relight.values.usage import Usage
-from tests.integration.agents.test_real_proof import ENDS_SECONDS, Torment
-from tests.support.agent_harness import SECONDS, TASK, UNKNOWN, AgentHarness, harness
+from tests.integration.agents.test_real_proof import Torment
+from tests.support.agent_harness import TASK, UNKNOWN, AgentHarness, harness
 from tests.support.fake_model import pairs
 from tests.support.fake_model.answer import Answer
 from tests.support.figures import Figure
 from tests.support.shell import eventually
 
-pytestmark = [pytest.mark.agents, pytest.mark.crash]
+pytestmark = [pytest.mark.agents, pytest.mark.crash, pytest.mark.timeout(900)]
 NOT_RUN = "not run"
 AGENT_ID = "x-claude-code-agent-id"
 PARTS = 8
+PATIENT_SECONDS = 240.0
+"""a run with several agents at once takes long where the machine has much else to do"""
+CODEX_WAITS = (
+    "for i in $(seq 1000); do"
+    " test $(grep -l task_complete $HOME/.codex/sessions/*/*/*/*.jsonl | wc -l) -ge 3 && break; sleep 0.1; done"
+)
+"""until three rollouts have ended"""
 OPENCODE_PRICE = Price(input=1.0, output=2.0, cache_read=0.1, cache_write=0.0)
 """of its configuration in tests/support/real_agents.py"""
 
@@ -48,9 +55,9 @@ def script(ledger: Path, parts: int = PARTS, *, background: bool = False, pause:
     }
 
 
-def until(ledger: Path, lines: int) -> str:
-    """A command that ends when the ledger has so many lines."""
-    return f"for i in $(seq 300); do test $(cat {ledger} | wc -l) -ge {lines} && break; sleep 0.1; done"
+def succeeds(s: AgentHarness, words: list[str]) -> None:
+    """Run a command to its end."""
+    assert s.start(*words).wait(timeout=PATIENT_SECONDS) == 0, s.said
 
 
 def children(s: AgentHarness) -> list[SessionInfo]:
@@ -88,10 +95,11 @@ def told(s: AgentHarness) -> dict[str, tuple[str, str]]:
 
 def check_truth(s: AgentHarness, ledger: Path) -> Counter[str]:
     """What the parent was told of each call, against what the model and the ledger saw; how often each was told."""
-    known = {one.key: one for one in children(s)}
+    every = children(s)
+    known = {one.key: one for one in every}
     # One that was killed before it wrote its first line is no child: it never came back with a result.
     came_back = {one.headers[AGENT_ID] for one in s.model.requests() if AGENT_ID in one.headers and one.slot}
-    assert came_back <= {one.subagent for one in known.values()}, "a sub-agent that ran a tool is no child"
+    assert came_back <= {one.subagent for one in every}, "a sub-agent that ran a tool is no child"
     found: Counter[str] = Counter()
     doubted: Counter[str] = Counter()
     finished: Counter[str] = Counter()
@@ -100,8 +108,12 @@ def check_truth(s: AgentHarness, ledger: Path) -> Counter[str]:
         if text.startswith(NOT_RUN):
             assert child is None, f"told not to have run: {child}"
             found["not begun"] += 1
+        elif "may be one of these" in text:  # killed before the description was written that names the call
+            assert child is None and any(one.key is None and str(one.subagent) in text for one in every), text
+            doubted[number] += 1
+            found["perhaps begun"] += 1
         elif UNKNOWN in text:
-            assert child is not None and child.status == "terminated" and child.subagent in text, (text, child)
+            assert child is not None and child.status == "terminated" and str(child.subagent) in text, (text, child)
             doubted[number] += 1
             found["in doubt"] += 1
         else:
@@ -125,9 +137,9 @@ def test_sub_agents_are_children_with_status_tokens_and_cost(kind: str, tmp_path
     ledger = tmp_path / "ledger"
     played = script(ledger, 3)
     if kind == "codex":  # its parent does not wait by itself
-        played["slots"].insert(1, {"text": "waits", "calls": [{"shell": f"{until(ledger, 3)}; sleep 1"}]})
+        played["slots"].insert(1, {"text": "waits", "calls": [{"shell": CODEX_WAITS}]})
     with harness(kind, tmp_path / "s", played) as s:
-        s.run()
+        succeeds(s, s.words())
         found = children(s)
         assert [one.status for one in found] == ["completed"] * 3
         assert all(one.usage.tokens and one.turns == 2 for one in found)
@@ -168,12 +180,12 @@ def test_killed_with_eight_sub_agents_each_is_told_truly_and_counted_once(
 
 def ends(s: AgentHarness, torment: Torment, seed: int) -> None:
     """Leave it to end."""
-    end = time.monotonic() + ENDS_SECONDS
+    end = time.monotonic() + PATIENT_SECONDS
     while s.find() is None or s.info().status != "completed":
         assert time.monotonic() < end, f"seed {seed}: it does not end: {s.said}"
         if torment.child is None or torment.child.poll() is not None:
             torment.child = s.start(*(["resume", "job", "--yes"] if s.find() is not None else s.words()))
-        torment.child.wait(timeout=ENDS_SECONDS)
+        torment.child.wait(timeout=PATIENT_SECONDS)
 
 
 def test_a_background_sub_agent_that_finished_before_the_death_is_reported_to_its_parent(tmp_path: Path) -> None:
@@ -182,9 +194,9 @@ def test_a_background_sub_agent_that_finished_before_the_death_is_reported_to_it
     played["slots"][1] = [{"text": "waiting", "hang": "before"}, {"text": "all done"}]
     with harness("claude", tmp_path / "s", played) as s:
         child = s.begin()
-        eventually(lambda: len(finished(s)) == 2, seconds=SECONDS, what="both sub-agents finished")
+        eventually(lambda: len(finished(s)) == 2, seconds=PATIENT_SECONDS, what="both sub-agents finished")
         s.strike("both", child)
-        s.do("resume", "job", "--yes")
+        succeeds(s, ["resume", "job", "--yes"])
         everything = "\n".join(str(item.value) for item in s.last)
         assert "report-0." in everything and "report-1." in everything
         assert sorted(ledger.read_text().split()) == ["0", "1"]
@@ -201,9 +213,11 @@ def test_killed_with_sub_agents_opencode_is_told_which_finished_and_what_the_oth
     played["parts"]["part-1 of it"][1] = [{"text": "never", "hang": "before"}, {"text": "report-1."}]
     with harness("opencode", tmp_path / "s", played) as s:
         child = s.begin()
-        eventually(lambda: len(finished(s)) == 1 and len(s.model.requests()) == 5, seconds=SECONDS, what="one report")
+        eventually(
+            lambda: len(finished(s)) == 1 and len(s.model.requests()) == 5, seconds=PATIENT_SECONDS, what="one report"
+        )
         s.strike("both", child)
-        s.do("resume", "job", "--yes")
+        succeeds(s, ["resume", "job", "--yes"])
         found = check_truth(s, ledger)
         assert found == {"finished": 2, "in doubt": 1}
         assert sorted(ledger.read_text().split()) == ["0", "1", "1"]
@@ -216,9 +230,11 @@ def test_killed_with_sub_agents_codex_is_told_which_finished_and_what_the_others
     played["parts"]["part-1 of it"][1] = {"text": "never", "hang": "before"}
     with harness("codex", tmp_path / "s", played) as s:
         child = s.begin()
-        eventually(lambda: len(finished(s)) == 1 and len(s.model.requests()) == 6, seconds=SECONDS, what="one report")
+        eventually(
+            lambda: len(finished(s)) == 1 and len(s.model.requests()) == 6, seconds=PATIENT_SECONDS, what="one report"
+        )
         s.strike("both", child)
-        s.do("resume", "job", "--yes")
+        succeeds(s, ["resume", "job", "--yes"])
         everything = "\n".join(str(item.value) for item in s.last)
         [cut] = [one for one in children(s) if one.status == "terminated"]
         assert "report-0." in everything and f"sub-agent {cut.subagent} was at work" in everything
