@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import relight
 from tests.support.agent_harness import KINDS, SECONDS, TASK, AgentHarness, append, harness, lines
 from tests.support.shell import eventually
 
@@ -65,6 +66,20 @@ def test_gemini_is_halted_before_the_first_model_call_beyond_its_budget(tmp_path
         # The call that did not begin is in no file of its own: the model is asked for it again.
         assert lines(s.work) == ["one", "two", "three"]
         s.remembers(TASK, "writes one", "writes two")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_real_agent_is_halted_by_the_budget_of_the_session_that_began_it(kind: str, tmp_path: Path) -> None:
+    with (
+        harness(kind, tmp_path / "s", SCRIPT) as s,
+        relight.open(s.store) as rl,
+        rl.session("plan", budget_tokens=15_000) as plan,
+    ):
+        s.variables["RELIGHT_PARENT"] = plan.id
+        assert halted(s) == 2
+        info = s.info()
+        assert info.spawned_by == plan.id and "token budget of plan reached" in (info.reason or "")
+        assert not s.agents()
 
 
 @pytest.mark.parametrize("kind", KINDS)
