@@ -22,6 +22,8 @@ from relight.values.usage import Usage
 Limit = Literal["budget", "budget_tokens", "time_limit"]
 KIND = "limit"
 """failure kind of a session halted at a limit"""
+_ROUNDING = 1e-9
+"""ten replies of 0.1 are 0.9999999999999999: a sum that falls short by so little has reached its budget"""
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,8 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """one line for a person"""
     cure: str | None = None
     """how one allows more, where the limit is that of a session above"""
+    by_others: bool = False
+    """the session's own usage does not reach it: it may work on until its next model call"""
 
     @property
     def change(self) -> StatusChange:
@@ -117,20 +121,28 @@ def spent(accounts: Iterable[Account]) -> Reached | None:
 
 
 def _spent(account: Account) -> Reached | None:
-    usage, policy = account.own + account.below, account.policy
+    found = _used_up(account.policy, account.own + account.below)
+    if found is None:
+        return None
+    limit, used, allowed = found
     of = f" of {account.holder}" if account.holder is not None else ""
     shared = ", with its children" if account.below != Usage() else ""
-    limit: Limit
-    if policy.budget is not None and usage.cost is not None and usage.cost >= policy.budget:
-        limit, used, allowed = "budget", usage.cost, policy.budget
+    if limit == "budget":
         why = f"budget{of} reached: {money(used)} of {money(allowed)}{shared}"
-    elif policy.budget_tokens is not None and usage.tokens >= policy.budget_tokens:
-        limit, used, allowed = "budget_tokens", usage.tokens, policy.budget_tokens
-        why = f"token budget{of} reached: {used} of {allowed} tokens{shared}"
     else:
-        return None
+        why = f"token budget{of} reached: {used} of {allowed} tokens{shared}"
     cure = raised(account.holder, limit, has_command=account.has_command) if account.holder is not None else None
-    return Reached(limit=limit, used=used, allowed=allowed, why=why, cure=cure)
+    alone = account.holder is None and _used_up(account.policy, account.own) is not None
+    return Reached(limit=limit, used=used, allowed=allowed, why=why, cure=cure, by_others=not alone)
+
+
+def _used_up(policy: RunPolicy, usage: Usage) -> tuple[Limit, float, float] | None:
+    """The limit, what was used of it, and what it allows."""
+    if policy.budget is not None and usage.cost is not None and usage.cost >= policy.budget - _ROUNDING:
+        return "budget", usage.cost, policy.budget
+    if policy.budget_tokens is not None and usage.tokens >= policy.budget_tokens:
+        return "budget_tokens", usage.tokens, policy.budget_tokens
+    return None
 
 
 def overtime(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:

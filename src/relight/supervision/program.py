@@ -363,7 +363,7 @@ class Supervision:
                 return uncounted(policy, f"it did not open its session within {_OPENS_SECONDS:.0f} s")
         elif (limit := self._spent) is not None:
             turns, since_us = self._spent_at = self._spent_at or (head.turns, now_us)
-            if head.turns > turns or now_us - since_us > _OWN_HALT_SECONDS * 1e6:
+            if head.turns > turns or (now_us - since_us > _OWN_HALT_SECONDS * 1e6 and not limit.by_others):
                 return limit
         return overtime(policy, head, now_us=self._context.clock.now_us())
 

@@ -313,7 +313,7 @@ def test_working_time_leaves_out_what_nobody_worked() -> None:
     assert worked_since(waiting, write, at_us=90_000_000, now=now) == 0
 
 
-@pytest.mark.parametrize(("cost", "reached"), [(None, False), (0.99, False), (1.0, True), (1.5, True)])
+@pytest.mark.parametrize(("cost", "reached"), [(None, False), (0.99, False), (sum([0.1] * 10), True), (1.5, True)])
 def test_a_budget_is_reached_when_it_is_used_up(cost: float | None, reached: bool) -> None:
     found = spent([Account(policy=RunPolicy(budget=1.0), own=Usage(input_tokens=5, cost=cost))])
     assert isinstance(found, Reached) is reached
