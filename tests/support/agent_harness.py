@@ -265,8 +265,9 @@ class AgentHarness:
     def dress(self, python: str) -> None:
         """Put a script before the agent that may change its hooks: `python` gets `words` and may call `rewrite(f)`,
         where f maps one hook command to another."""
+        start = [str(self.binary), str(self.program.resolve())] if self.kind == "pi" else [str(self.binary)]
         self.program.unlink()
-        self.program.write_text(f"#!{sys.executable} -IS\n" + _DRESS.format(python=python, binary=str(self.binary)))
+        self.program.write_text(f"#!{sys.executable} -IS\n" + _DRESS.format(python=python, start=start))
         self.program.chmod(0o755)
 
     def seed_screen(self, cwd: Path | None = None) -> None:
@@ -294,7 +295,7 @@ def rewrite(change):
         json.dump(settings, file)
 
 {python}
-os.execv({binary!r}, [{binary!r}, *words])
+os.execv({start!r}[0], [*{start!r}, *words])
 """
 
 

@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Final
 
 from relight.hooks import client
-from relight.ports.hooks import LOG_VARIABLE, SOCKET_VARIABLE, Answer
+from relight.ports.hooks import LOG_VARIABLE, SOCKET_VARIABLE, Answer, Held
 from relight.system.platform import Platform, this_platform
 
 PAYLOAD_BYTES: Final = 64 * 1024 * 1024
 PATIENCE_SECONDS: Final = 10.0
 AT_ONCE: Final = 64
+SPACE_SECONDS: Final = 4.0
+"""between two signs of life to a hook that is held; the client gives up after 20 s without one"""
+MAX_SPACES: Final = 24 * 900
+"""a hook is held for a day at most, then its call is denied"""
 _NAME: Final = "hook"
 _SO_PEERCRED: Final = 17
 _LOCAL_PEERCRED: Final = 1
@@ -68,19 +72,29 @@ class SocketListener:
             with channel:
                 channel.settimeout(PATIENCE_SECONDS)
                 if _uid_of(channel) == os.getuid():
-                    channel.sendall(self._reply(channel))
+                    self._respond(channel)
         except OSError:
             return  # the client is gone: its event is recorded, or it writes the event directly
         finally:
             self._slots.release()
 
-    def _reply(self, channel: socket.socket) -> bytes:
+    def _respond(self, channel: socket.socket) -> None:
         try:
             event = json.loads(_read(channel))
             answer = self._answer(event) if isinstance(event, dict) else None
         except Exception as error:  # must not break the supervisor; the client gets the error and writes directly
-            return f"-{type(error).__name__}: {error}".encode("utf-8", "backslashreplace")
-        return b"+" + (json.dumps(dict(answer)).encode() if answer is not None else b"")
+            channel.sendall(f"-{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
+            return
+        channel.sendall(b"+")
+        if isinstance(answer, Held):
+            # Spaces before the reply keep the client from giving up on a supervisor that lives.
+            for _ in range(MAX_SPACES):
+                if answer.until.wait(SPACE_SECONDS):
+                    break
+                channel.sendall(b" ")
+            answer = answer.reply
+        if answer is not None:
+            channel.sendall(json.dumps(dict(answer)).encode())
 
 
 class SocketHooks:

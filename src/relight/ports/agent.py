@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -40,8 +41,16 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """a session can be started under an id of our choice"""
     hooks: bool = False
     """it reports each tool call before and after it runs"""
+    hooks_may_be_off: bool = False
+    """its user can switch hooks off, so calls are taken from its transcript too, unless they need approval"""
     approvals: bool = False
     """a tool call can be made to wait for a person"""
+    defers: bool = False
+    """told to wait, it ends by itself, and asks its hook again when it is resumed; otherwise it is ended"""
+    begins_together: bool = False
+    """the calls of one reply begin when its hook has replied about all of them: while one is held, none runs"""
+    reported: tuple[str, ...] = ("*",)
+    """patterns of the tools whose calls its hooks report"""
     gate: bool = False
     """if there is a limit, it asks before each model call and waits for the reply"""
     interactive: bool = False
@@ -52,11 +61,16 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         """What it does not support, in words."""
         missing = {
             "report a tool call before it runs": self.hooks,
+            "report calls of every tool before they run": self.reported == ("*",) or not self.hooks,
             "wait for an approval": self.approvals,
             "stop before the model call that would pass a budget": self.gate,
             "be typed to on a screen": self.interactive,
         }
         return [text for text, can in missing.items() if not can]
+
+    def reports(self, tool: str) -> bool:
+        """Whether its hooks report a call of this tool."""
+        return any(fnmatchcase(tool, pattern) for pattern in self.reported)
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +213,12 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """the transcript's path as reported; None unless it is in the agent's own home"""
     call: str = ""
     tool: str = ""
+    also: tuple[str, ...] = ()
+    """what other agents call this tool: patterns for approvals may use these names"""
     arguments: Any = None
+    """its whole input"""
+    partial: bool = False
+    """the arguments are not its whole input, so nobody can be asked about it"""
     result: Any = None
     failed: bool = False
     subagent: str = ""

@@ -8,16 +8,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 SOCKET_VARIABLE: Final = "RELIGHT_HOOK_SOCKET"
 LOG_VARIABLE: Final = "RELIGHT_HOOK_LOG"
 EPOCH_VARIABLE: Final = "RELIGHT_EPOCH"
 """the epoch of the supervisor's lease: a direct write uses it, and is refused once another owner has claimed"""
 
-Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+
+class Held(NamedTuple):
+    """A reply that is given only when its agent has ended: until then the hook waits, and its tool call with it."""
+
+    until: threading.Event
+    reply: Mapping[str, Any] | None
+
+
+Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | Held | None]
 """maps a hook event to the reply for the agent; None: no reply, it continues"""
 
 

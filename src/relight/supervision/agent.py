@@ -27,6 +27,7 @@ from relight.ports.runtime import Exit
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
 from relight.sessions.pending_store import with_change
+from relight.supervision.approvals import deadline_of
 from relight.supervision.failover import Failover
 from relight.supervision.first_start import FirstStart
 from relight.supervision.hand_over import Handed
@@ -369,6 +370,13 @@ class AgentSupervision(Supervision):
         if live.is_stopped or live.imposed is not None:
             return
         policy, child, now_us = execution.policy, live.child, self._now_us()
+        if live.is_asking:
+            # Its hook has no reply, so the call does not begin; those beside it end first, and their results are kept.
+            is_late = now_us - live.progress_us > policy.quiet_seconds * 1e6
+            if is_late or live.observer.adapter.capabilities.begins_together or not live.running():
+                live.is_stopped = True
+                child.signal(signal.SIGKILL)
+            return
         live.halted = live.halted or self._limit_of(live)
         live.is_quiet = live.halted is None and self._quiet_until(policy) is not None
         if live.halted is not None or live.is_quiet:
@@ -408,9 +416,13 @@ class AgentSupervision(Supervision):
         observer = live.observer
         progressed = live.has_replied
         verdict = live.imposed or self._verdict(live, exit)
-        if self._question is not None and verdict.kind in ("paused", "ok"):
+        if self._question is not None and (live.is_asking or verdict.kind in ("paused", "ok")):
             question, self._question = self._question, None
-            return Move(change=StatusChange(status="waiting", reason="asks", question=question))
+            if live.is_asking and observer.adapter.capabilities.begins_together:
+                observer.take_back(live.running())
+            until_us = deadline_of(self._owned().fold, question)
+            change = StatusChange(status="waiting", reason="asks", question=question, wake_us=until_us)
+            return Move(change=change, wake_us=until_us)
         if live.rung == "native" and not progressed and verdict.kind in ("unknown", "crashed") and exit.signal is None:
             self._lowest = "bootstrap"
         elif progressed:

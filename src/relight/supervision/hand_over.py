@@ -83,11 +83,9 @@ def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
         hints = ["start the agent yourself, with its messages: rl.history.messages(ref, format=...)"]
         raise NotResumable(identity.name or identity.id[:8], "no directory to work in is recorded", hints=hints)
     adapter, command = target_of(context, identity, agent)
-    if identity.policy.approve and not adapter.capabilities.approvals:
-        hints = ["hand it over to an agent that can be made to wait: claude"]
-        raise UsageError(f"{adapter.name} cannot be made to wait for a decision, which this session needs", hints=hints)
     former = context.agent(identity)
     where = Surroundings(directory=directory, environment={**context.environment, **identity.env})
+    launch.check_approvals(adapter, command, where, identity.policy)
     limiting.check_enforceable(context, adapter, command, identity.policy, where)
     recorded = recordable(command, context.redactor(), context.environment, prompt=adapter.task_of(command))
     mine = {*former.secrets, *former.configured_secrets(where)}
@@ -232,8 +230,9 @@ def take_over(
         if not one.intent.name.startswith(SIDECHAIN)
     ]
     open_calls = _open_calls(fold, source, hooked)
+    effects = _effects(fold, source)
     reports = subagents.results(open_calls, changed) if subagents is not None else {}
-    results, unknown, carried = results_of(observer.recorder, open_calls, _effects(fold, source), changed, reports)
+    results, unknown, carried = results_of(observer.recorder, open_calls, effects, changed, reports, now_us=now_us)
     closings = {
         call: result_block(call=call, text=result.text, failed=result.failed) for call, result in results.items()
     }

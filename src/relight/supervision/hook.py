@@ -36,7 +36,7 @@ def record_hook(
     recorder.owner, recorder.epoch = owner, epoch
     observer = Observer(recorder, adapter, None, context.price)
     observer.subagents = SubAgentSessions(context, recorder, adapter)
-    decision = decision_of(recorder, heard)
+    decision = decision_of(recorder, heard, now_us=context.clock.now_us())
     if decision is None or decision[0] == "allow":
         observer.record_hook(heard)
     return adapter.decides(heard, *decision) if decision is not None else None

@@ -7,6 +7,7 @@ the session is queued for a worker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
@@ -16,7 +17,7 @@ from relight.files.status import missing_roots
 from relight.history.loading import Found
 from relight.journal.failover import quiet_hours
 from relight.journal.redaction.command_line import recordable
-from relight.ports.agent import AgentAdapter, Surroundings
+from relight.ports.agent import AgentAdapter, Ask, Hooks, Surroundings
 from relight.sessions import limits as limiting
 from relight.sessions import names as naming
 from relight.sessions.context import Context
@@ -31,6 +32,8 @@ from relight.values.queues import QueuePosition
 from relight.values.session import Identity
 
 _NAMES: Final = 1000
+_MAX_SECONDS: Final = 1e9
+"""after which an approval may expire at the latest: thirty years"""
 
 
 def launch(
@@ -68,8 +71,7 @@ def planned(
     kept = checked_env(context, options.env)
     where = Surroundings(directory=directory, environment={**context.environment, **kept})
     limiting.check_enforceable(context, adapter, command, policy, where)
-    if policy.approve and not adapter.capabilities.approvals:
-        raise UsageError(f"{options.agent} cannot be made to wait for a decision", hints=["leave out --approve"])
+    check_approvals(adapter, command, where, policy)
     _check_failover(context, adapter, policy)
     naming.check_free(context, options.name, f"go on with it: relight resume {options.name}")
     task = adapter.task_of(command)
@@ -119,6 +121,22 @@ def headless(context: Context, agent: str | None, prompt: str | None) -> list[st
         hints = ["give a command", f"or one of the agents {known}, with a prompt (that does not begin with a dash)"]
         raise UsageError("no command given", hints=hints)
     return [*start, prompt]
+
+
+def check_approvals(adapter: AgentAdapter, command: Sequence[str], where: Surroundings, policy: RunPolicy) -> None:
+    """UsageError if calls need approval and this agent, started like this, could not be made to wait for it."""
+    if policy.approve_within is not None and not 0 < policy.approve_within <= _MAX_SECONDS:
+        raise UsageError(f"an approval expires after a number of seconds above 0, not {policy.approve_within:g}")
+    if policy.approve_within is not None and not policy.approve:
+        raise UsageError("nothing waits for an approval that could expire", hints=["add --approve PATTERN"])
+    if not policy.approve:
+        return
+    if not adapter.capabilities.approvals:
+        hints = ["leave out --approve, or choose an agent that can: claude, codex, opencode, pi"]
+        raise UsageError(f"{adapter.name} cannot be made to wait for a decision", hints=hints)
+    # A launch is a value: the adapter refuses flags and variables with which its hooks would not run.
+    trial = Hooks(command=("hook",), file=Path(where.directory, "settings.json"), approve=policy.approve, deny="{}")
+    adapter.launch(Ask(command=tuple(command), surroundings=where, rung="fresh", hooks=trial))
 
 
 def _check_failover(context: Context, adapter: AgentAdapter, policy: RunPolicy) -> None:

@@ -17,19 +17,17 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.journal.effects.approvals import is_about
 from relight.journal.effects.ledger import action_for
 from relight.journal.fold import Slot
 from relight.ports.agent import Line, NativeCall, NativeResult, Surroundings
 from relight.sessions.recorder import Recorder
-from relight.supervision.approvals import ASKED
+from relight.supervision.approvals import is_decided, told_of
 from relight.supervision.observe import SIDECHAIN, Observer
 from relight.values.call import NOT_RUN_HERE, OUTCOME_UNKNOWN, Effect
 
 _FILES_NAMED: Final = 12
 LEFT_BEHIND: Final = "its result was left behind by going back; ask for it again if you need it"
 MAY_RUN_AGAIN: Final = "not run: it may run again; ask for it again"
-NOT_ALLOWED: Final = "not run: it was waiting for a person to allow it when the process died; ask for it again"
 _TEXT: Final = 100_000
 
 
@@ -76,12 +74,13 @@ def make_ready(
     if not recorder.fold.messages and (not recorder.fold.hooked or task is None):
         return None
     lines, changed = list(recorder.fold.messages), cache(changed)
-    if path is not None and native is not None and not missing and _is_decided(observer, lines):
+    if path is not None and native is not None and not missing and _is_decided(observer, lines, now_us):
         return Ready(native=native, path=path, written=False, deferred=True)
     begun = [adapter.prompted(task, at_us=now_us)] if not lines and task is not None else []
-    added, unknown, carried = _repair(observer, [*lines, *begun], changed, now_us)
+    added, unknown, carried, settled = _repair(observer, [*lines, *begun], changed, now_us)
     added = [*begun, *added]
-    note = {"carried_over": carried} if carried else {}
+    note: dict[str, Any] = {"carried_over": carried} if carried else {}
+    note |= {"told": "denied"} if settled else {}
     if path is not None and native is not None:
         _copy_torn(observer, aside)
         offset = observer.transcript.offset if observer.transcript is not None else 0
@@ -91,7 +90,7 @@ def make_ready(
         observer.sync()
         _settle(observer, changed, now_us)
         if note:
-            observer.mark(note)
+            observer.mark(note, used=settled)
         return Ready(native=native, path=path, written=False, unknown=unknown)
     fresh = adapter.new_id()
     if fresh is None:
@@ -99,7 +98,7 @@ def make_ready(
     path = adapter.write([*lines, *added], fresh, surroundings)
     observer.follow(path)
     observer.sync()
-    observer.mark({"native": "written from the journal", **note}, native=fresh)
+    observer.mark({"native": "written from the journal", **note}, native=fresh, used=settled)
     _settle(observer, changed, now_us)
     return Ready(native=fresh, path=path, written=True, unknown=unknown)
 
@@ -110,26 +109,18 @@ def _settle(observer: Observer, changed: Callable[[], Sequence[str] | None], now
         observer.subagents.settle(lambda: unknown_text("once", changed()), now_us)
 
 
-def _is_decided(observer: Observer, lines: list[Line]) -> bool:
-    """Whether a person has allowed or denied a pending call since it asked."""
-    answers = observer.recorder.fold.answers
-    decided = {question for question, answer in answers.items() if answer in ("allow", "deny")}
-    return any(is_about(question, call.id) for call in observer.adapter.pending(lines) for question in decided)
-
-
-def _has_waited(recorder: Recorder, call: NativeCall) -> bool:
-    """Whether the call was told to wait for approval, and never told the decision: then it has not run."""
-    answers = recorder.fold.answers
-    return any(
-        is_about(question, call.id) and answer in (ASKED, "allow", "deny") for question, answer in answers.items()
-    )
+def _is_decided(observer: Observer, lines: list[Line], now_us: int) -> bool:
+    """Whether the agent would ask its hook again about a pending call, and there is a decision about it."""
+    if not observer.adapter.capabilities.defers:
+        return False
+    return any(is_decided(observer.recorder, call.id, now_us=now_us) for call in observer.adapter.pending(lines))
 
 
 def _repair(
     observer: Observer, lines: list[Line], changed: Callable[[], Sequence[str] | None], now_us: int
-) -> tuple[list[Line], tuple[NativeCall, ...], dict[str, str]]:
+) -> tuple[list[Line], tuple[NativeCall, ...], dict[str, str], list[str]]:
     """Lines that give every call exactly one result; the calls whose outcome is unknown; the calls whose result was
-    carried over, with the step it comes from."""
+    carried over, with the step it comes from; the questions whose denial is told with them."""
     adapter, fold = observer.adapter, observer.recorder.fold
     added: list[Line] = []
     for effect in list(fold.hooked.values()):  # reported by a hook, but not in the transcript when the agent died
@@ -141,15 +132,16 @@ def _repair(
     def effect_of(call: NativeCall) -> Effect:
         return adapter.effect_of(call.name, call.arguments)
 
-    calls = adapter.pending([*lines, *added])
+    recorder, calls = observer.recorder, adapter.pending([*lines, *added])
     reports = observer.subagents.results(calls, changed) if observer.subagents is not None else {}
-    results, unknown, carried = results_of(observer.recorder, calls, effect_of, changed, reports)
+    results, unknown, carried = results_of(recorder, calls, effect_of, changed, reports, now_us=now_us)
+    told = [told_of(recorder, call, now_us=now_us) for call in calls]
     if results:
         added += adapter.answered(results, [*lines, *added], at_us=now_us)
     about = observer.subagents.note(reports, changed) if observer.subagents is not None else None
     if about is not None and adapter.subagents is not None:
         added.append(adapter.subagents.told(about, [*lines, *added], at_us=now_us))
-    return added, unknown, carried
+    return added, unknown, carried, [question for one in told if one is not None for question in one[1]]
 
 
 def results_of(
@@ -158,6 +150,8 @@ def results_of(
     effect_of: Callable[[NativeCall], Effect],
     changed: Callable[[], Sequence[str] | None],
     reports: Mapping[str, NativeResult],
+    *,
+    now_us: int,
 ) -> tuple[dict[str, NativeResult], tuple[NativeCall, ...], dict[str, str]]:
     """What the model is told about calls without a result; those whose outcome is unknown; those whose result was
     carried over, with the step it comes from. `reports`: what is known of calls that began a sub-agent."""
@@ -176,8 +170,11 @@ def results_of(
             results[call.id] = elsewhere
             if slot.prior is not None and slot.prior.outcome is not None and elsewhere.text != LEFT_BEHIND:
                 carried[call.id] = slot.prior.at
-        elif _has_waited(recorder, call):
-            results[call.id] = NativeResult(text=NOT_ALLOWED)
+        elif (slot is None or slot.intent is None) and (told := told_of(recorder, call, now_us=now_us)) is not None:
+            results[call.id] = told[0]
+        elif recorder.identity.policy.approve and slot is not None and slot.intent is None:
+            # With approvals no call begins unless that is recorded.
+            results[call.id] = NativeResult(text=MAY_RUN_AGAIN)
         elif call.id not in reports:
             unknown.append(call)
     evidence = changed() if unknown else None

@@ -256,11 +256,13 @@ class Observer:
         return sum(map(self.recorder.fold.format.is_assistant, lines))
 
     def _unhooked(self, lines: Sequence[Line]) -> list[Intent]:
-        """Intents for calls in the transcript of an agent without hooks."""
-        if self.adapter.capabilities.hooks:
-            return []
-        # Nothing else reports that a call begins, so each one in the transcript may have begun.
-        return [self._intent(call.id, call.name, call.arguments) for call in self.adapter.pending(lines)]
+        """Intents for calls in the transcript that no hook reports."""
+        able = self.adapter.capabilities
+        # With approvals no call that its hooks report can begin without them.
+        hooked = (able.hooks and not able.hooks_may_be_off) or bool(self.recorder.identity.policy.approve)
+        calls = [call for call in self.adapter.pending(lines) if not (hooked and able.reports(call.name))]
+        # Nothing else reports that such a call begins, so each one in the transcript may have begun.
+        return [self._intent(call.id, call.name, call.arguments) for call in calls]
 
     def catch_up(self, heard: Heard) -> None:
         """Record the transcript up to a hook event, before it is decided whether the call may begin."""
@@ -289,6 +291,12 @@ class Observer:
                 self._commit("mark", Changes(note={"turn": "ended"}), asked=True)
             self.progress += 1
 
+    def take_back(self, calls: Sequence[str]) -> None:
+        """Record that calls which were about to begin have not: their agent was ended before."""
+        if calls:
+            outcomes = [Outcome(id=call, status="void", content=None) for call in calls]
+            self._commit("result", Changes(outcomes=outcomes))
+
     def _intent(self, call: str, tool: str, arguments: Any) -> Intent:
         effect = self.adapter.effect_of(tool, arguments)
         return Intent(id=call, name=tool, effect=effect, hooked=True, arguments=arguments)
@@ -306,10 +314,11 @@ class Observer:
 
     # -- committing -------------------------------------------------------------------------------------------
 
-    def mark(self, note: Mapping[str, Any], *, native: str | None = None) -> None:
-        """Commit a note, and optionally the native session id from here on. Captures no files."""
+    def mark(self, note: Mapping[str, Any], *, native: str | None = None, used: Sequence[str] = ()) -> None:
+        """Commit a note, and optionally the native session id from here on, and decisions that were used. Captures no
+        files."""
         with self._lock:
-            self.recorder.commit("mark", Changes(note=dict(note), native=native))
+            self.recorder.commit("mark", Changes(note=dict(note), native=native, used=used))
 
     def _commit(
         self,

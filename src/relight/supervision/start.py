@@ -28,7 +28,7 @@ from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
 from relight.journal.limits import Reached, uncounted
 from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
-from relight.ports.hooks import EPOCH_VARIABLE, HookListener
+from relight.ports.hooks import EPOCH_VARIABLE, Held, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
 from relight.sessions.limits import budgets_of, no_price
@@ -66,6 +66,7 @@ class LiveAttempt:
         self.output: list[Line] = []
         self.text: list[str] = []
         self.began_us = 0
+        self.began_seq = 0
         self.progress_us = 0
         """the last sign of progress"""
         self.imposed: Verdict | None = None
@@ -76,6 +77,8 @@ class LiveAttempt:
         """whether it is stopped because its quiet hours have begun"""
         self.is_stopped = False
         """whether it was asked to end because it is halted"""
+        self.is_asking = False
+        """whether a call of it is held because a person has to allow it; it is ended for that"""
         self.own_cost: OwnCost | None = None
         """the cost that the agent itself reported"""
         self.over = threading.Event()
@@ -103,6 +106,7 @@ class LiveAttempt:
         """The agent's process was started, or reattached, at this instant."""
         self._child = child
         self.began_us = self.progress_us = now_us
+        self.began_seq = self.observer.recorder.head.seq
 
     def written(self, limit: int) -> list[Line]:
         """The last transcript lines of this attempt; those of earlier attempts say nothing about how this one ended."""
@@ -111,6 +115,10 @@ class LiveAttempt:
             return []
         known = len(before.entries) if before is not None and before.path == now.path else 0
         return [entry.line for entry in now.entries[known:][-limit:]]
+
+    def running(self) -> list[str]:
+        """Calls of this attempt that were reported to begin, and not to end."""
+        return [one.id for one in self.observer.recorder.head.open if one.intent_seq > self.began_seq]
 
     def end(self) -> None:
         """Kill the agent if it runs."""
@@ -259,17 +267,17 @@ class Start:
     def _open_hooks(self, observer: Observer) -> Hooks | None:
         """Open the hook channel if the agent supports it."""
         covered = budgets_of(self._context, observer.recorder.identity).covering(self._execution.policy)
-        gate = covered.counts_usage and self.adapter.capabilities.gate
-        if not self.adapter.capabilities.hooks and not gate:
+        approve, able = self._execution.policy.approve, self.adapter.capabilities
+        gate = covered.counts_usage and able.gate
+        if not able.hooks and not gate and not (approve and able.approvals):
             return None
         directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
         self._listening = channel.listen(directory, lambda payload: self._answer(observer, payload))
         file = directory / "settings.json"
-        approve = self._execution.policy.approve
         deny = denial(self.adapter) if approve else ""
         return Hooks(command=channel.command, file=file, approve=approve, deny=deny, gate=gate)
 
-    def _answer(self, observer: Observer, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _answer(self, observer: Observer, payload: Mapping[str, Any]) -> Mapping[str, Any] | Held | None:
         heard = self.adapter.hears(payload, self.surroundings)
         if heard is None:
             return None
@@ -278,12 +286,22 @@ class Start:
             self._life.hook_native = heard.native_id or self._life.hook_native
             if heard.kind in _LEADING and _stop_at_limit(self._context, observer, self._life, heard):
                 return None
-        decision = decision_of(observer.recorder, heard)
+            if heard.kind == "tool_begins" and self._life.is_asking:
+                return self._held(self._life, heard, "a call beside it waits for a person; ask for it again")
+        observer.catch_up(heard)
+        decision = decision_of(observer.recorder, heard, now_us=self._context.clock.now_us())
         if decision is not None and decision[0] == "wait":
             self._on_question(decision[1])
+            if not self.adapter.capabilities.defers and self._life is not None:
+                self._life.is_asking = True
+                return self._held(self._life, heard, "it waits for a person to allow it")
         if decision is None or decision[0] == "allow":
             observer.record_hook(heard)
         return self.adapter.decides(heard, *decision) if decision is not None else None
+
+    def _held(self, live: LiveAttempt, heard: Heard, why: str) -> Held:
+        """No reply before the agent has ended: the supervisor ends it as soon as the calls beside this one are over."""
+        return Held(live.over, self.adapter.decides(heard, "wait", why))
 
     # -- the prompt -------------------------------------------------------------------------------------------
 

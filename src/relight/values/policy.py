@@ -83,6 +83,8 @@ class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """deaths in a row without progress that are retried; None: the default of its kind of program"""
     approve: tuple[str, ...] = ()
     """patterns of tool calls that wait for a person"""
+    approve_within: float | None = None
+    """seconds after which an approval that was not given, or given and not used, counts as denied; None: a week"""
     budget: float | None = None
     """maximum cost of all attempts, in the currency of usage"""
     budget_tokens: int | None = None

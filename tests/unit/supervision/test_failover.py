@@ -67,7 +67,7 @@ def test_a_failover_that_could_never_happen_is_refused(
         RunPolicy(fallback=("claude",)),
         RunPolicy(returns=True),
         RunPolicy(quiet_hours="at night"),
-        RunPolicy(fallback=("codex",), approve=("Bash",)),
+        RunPolicy(approve_within=60.0),
     ):
         with relight.open(harness.store) as rl, pytest.raises(UsageError):
             options = RunOptions(directory=str(harness.work), agent="claude", policy=policy)

@@ -127,7 +127,7 @@ def test_a_session_that_needs_approvals_is_not_handed_to_an_agent_that_cannot_wa
         options = RunOptions(directory=str(tmp_path), agent="claude", name="job", policy=RunPolicy(approve=("Bash",)))
         rl.runs.create(["claude", "-p", "do it"], options)
         with pytest.raises(UsageError, match="cannot be made to wait"):
-            rl.runs.plan("job", options=ResumeOptions(agent="codex"))
+            rl.runs.plan("job", options=ResumeOptions(agent="codex exec --disable hooks"))
 
 
 @pytest.mark.parametrize("how", ["forgotten", "compacted", "continued", "half read"])

@@ -42,7 +42,14 @@ class ClaudeCode(CommandReader):
     name = "claude"
     provider = "anthropic"
     capabilities = Capabilities(
-        transcript=True, native_resume=True, chosen_id=True, hooks=True, approvals=True, gate=True, interactive=True
+        transcript=True,
+        native_resume=True,
+        chosen_id=True,
+        hooks=True,
+        approvals=True,
+        defers=True,
+        gate=True,
+        interactive=True,
     )
     dialect = CLAUDE_DIALECT
     subagents = ClaudeSubAgents()

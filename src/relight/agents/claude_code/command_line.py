@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.agents.native import argv
+from relight.agents.native import argv, hook_events
 from relight.agents.native.names import checked_id
 from relight.agents.native.program import Program, native_binary, parsed, search_path
 from relight.errors import UsageError
@@ -34,8 +34,6 @@ EVENTS: Final = (
 )
 GATES: Final = ("UserPromptSubmit",)
 """before a model call that no tool leads to"""
-_HOOK_SECONDS: Final = 60
-_APPROVAL_SECONDS: Final = 24 * 3600
 
 _GRAMMAR: Final = argv.Grammar(
     one=argv.names(
@@ -181,19 +179,13 @@ def _settings(given: str | None, hooks: Hooks, surroundings: Surroundings) -> di
     settings = _read_settings(given, surroundings) if given else {}
     merged = {name: list(groups) for name, groups in settings.get("hooks", {}).items()}
     for event in (*EVENTS, *(GATES if hooks.gate else ())):
-        seconds = _APPROVAL_SECONDS if hooks.approve and event == "PreToolUse" else _HOOK_SECONDS
-        command = _guarded(hooks) if hooks.deny and event == "PreToolUse" else shlex.join(hooks.command)
+        seconds = hook_events.HOOK_SECONDS
+        if hooks.approve and event == "PreToolUse":
+            seconds = hook_events.HELD_SECONDS
+        command = hook_events.guarded(hooks) if hooks.deny and event == "PreToolUse" else shlex.join(hooks.command)
         run = {"type": "command", "command": command, "timeout": seconds}
         merged.setdefault(event, []).append({"matcher": "*", "hooks": [run]})
     return {**settings, "hooks": merged}
-
-
-def _guarded(hooks: Hooks) -> str:
-    """The PreToolUse hook if calls need approval: no call runs without its reply."""
-    # Run by a shell that exits with 2 on any failure, the only code that blocks the call. A hook that cannot even be
-    # started would exit with another code, and the call would run.
-    unasked = shlex.quote("relight's hook could not run, so nobody could be asked to approve this call; it was not run")
-    return f"{shlex.join((*hooks.command, hooks.deny))} || {{ echo {unasked} >&2; exit 2; }}"
 
 
 def _read_settings(given: str, surroundings: Surroundings) -> dict[str, Any]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import command_line, directories, following, gate, models, rollout
+from relight.agents.codex import command_line, directories, following, hooks, models, rollout
 from relight.agents.codex import rollout_lines as making
 from relight.agents.codex.dialect import CODEX_DIALECT
 from relight.agents.codex.subagents import CodexSubAgents
-from relight.agents.native import jsonl
+from relight.agents.native import hook_events, jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.defaults import CommandReader
 from relight.agents.native.names import is_id, timed_id
 from relight.ports.agent import (
     Capabilities,
-    Decision,
-    Heard,
     Line,
     NativeCall,
     OwnCost,
@@ -40,7 +38,16 @@ class Codex(CommandReader):
 
     name = "codex"
     provider = "openai"
-    capabilities = Capabilities(transcript=True, native_resume=True, gate=True, interactive=True)
+    capabilities = Capabilities(
+        transcript=True,
+        native_resume=True,
+        hooks=True,
+        hooks_may_be_off=True,
+        reported=hooks.REPORTED,
+        approvals=True,
+        gate=True,
+        interactive=True,
+    )
     dialect = CODEX_DIALECT
     subagents = CodexSubAgents()
     follow = staticmethod(following.follow)
@@ -51,6 +58,8 @@ class Codex(CommandReader):
     launch = staticmethod(command_line.launch)
     everywhere = staticmethod(directories.everywhere)
     key = staticmethod(rollout.key_of)
+    hears = staticmethod(hooks.hears)
+    decides = staticmethod(hook_events.reply)
     prompted = staticmethod(making.prompted)
     asked = staticmethod(making.asked)
     answered = staticmethod(making.answered)
@@ -94,18 +103,6 @@ class Codex(CommandReader):
     def read(self, path: Path) -> Transcript:
         return self.follow(path).read()
 
-    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        """Parse an event of our gate, the only hook: it asks before each model call."""
-        if payload.get("hook_event_name") != gate.EVENT:
-            return None
-        named = payload.get("session_id")
-        path = self.locate(named, surroundings) if isinstance(named, str) and is_id(named) else None
-        if path is None or rollout.is_helper(jsonl.first(path) or {}):
-            return Heard(kind="model_begins")  # a sub-agent's thread is not the session's
-        return Heard(kind="model_begins", native_id=named, transcript=path)
-
-    def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
-        return None
 
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
         return [call for call, _ in rollout.pending(lines).values()]

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from relight.agents.codex import gate
+from relight.agents.codex import hooks
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
 from relight.agents.native.program import Program, native_binary, parsed, search_path
@@ -103,7 +103,7 @@ def launch(ask: Ask) -> Launch:
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of Codex: {shlex.join(ask.command)}")
-    ours = gate.arguments(ask.hooks) if ask.hooks is not None and ask.hooks.gate else ()
+    ours = hooks.arguments(ask.hooks, found.line) if ask.hooks is not None else ()
     start = (*_started(found.start, ask.surroundings), *(() if found.headless else _alone(found.line)))
     if ask.rung == "fresh" and ask.prompt is None:
         command = _joined(start, ours, found.line.arguments(), headless=found.headless)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from relight.agents.native import jsonl
+from relight.agents.native import hook_events, jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.defaults import Defaults
-from relight.agents.opencode import command_line, database, models, rows
+from relight.agents.opencode import command_line, database, models, plugin, rows
 from relight.agents.opencode.dialect import OPENCODE_DIALECT
 from relight.agents.opencode.subagents import OpencodeSubAgents
 from relight.errors import Conflict
@@ -22,7 +22,7 @@ class Opencode(Defaults):
 
     name = "opencode"
     provider: str | None = None
-    capabilities = Capabilities(transcript=True, native_resume=True)
+    capabilities = Capabilities(transcript=True, native_resume=True, approvals=True)
     dialect = OPENCODE_DIALECT
     subagents = OpencodeSubAgents()
     install_hint = "npm install -g opencode-ai"
@@ -43,6 +43,8 @@ class Opencode(Defaults):
     locate = staticmethod(database.locate)
     everywhere = staticmethod(database.everywhere)
     key = staticmethod(rows.key_of)
+    hears = staticmethod(plugin.hears)
+    decides = staticmethod(hook_events.reply)
     prompted = staticmethod(rows.prompted)
     asked = staticmethod(rows.asked)
     answered = staticmethod(rows.answered)

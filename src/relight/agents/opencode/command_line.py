@@ -11,7 +11,7 @@ import msgspec
 
 from relight.agents.native import argv
 from relight.agents.native.program import Program, native_binary, parsed, search_path
-from relight.agents.opencode import database
+from relight.agents.opencode import database, plugin
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Launch, Surroundings
 
@@ -74,6 +74,10 @@ def launch(ask: Ask) -> Launch:
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of `opencode run`: {shlex.join(ask.command)}")
+    return plugin.with_plugin(_launch(ask, found), ask.hooks, found.line, ask.surroundings)
+
+
+def _launch(ask: Ask, found: Understood) -> Launch:
     start = _started(found.start, ask.surroundings)
     if ask.rung == "fresh" and ask.prompt is None:
         return Launch(command=(*start, *found.line.arguments()), prompt_sent=found.prompt is not None)

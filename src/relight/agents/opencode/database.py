@@ -85,6 +85,16 @@ def directory_of(path: Path) -> str | None:
     return found[0] if found else None
 
 
+def is_helper(path: Path) -> bool:
+    """Whether it is the session of a sub-agent."""
+    try:
+        with _opened(_database(path)) as db:
+            found = db.execute("SELECT parent_id FROM session WHERE id = ?", (path.stem,)).fetchone()
+    except sqlite3.Error:
+        return False
+    return found is not None and found[0] is not None
+
+
 def locate(native_id: str, surroundings: Surroundings) -> Path | None:
     """The path of this session, if it is one of this directory."""
     if not is_id(native_id):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from relight.agents.native import jsonl
+from relight.agents.native import hook_events, jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.defaults import Defaults
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
-from relight.agents.pi import command_line, directories
+from relight.agents.pi import command_line, directories, extension
 from relight.agents.pi import session_lines as making
 from relight.agents.pi.dialect import PI_DIALECT
 from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings, Transcript
@@ -28,7 +28,9 @@ class Pi(Defaults):
 
     name = "pi"
     provider: str | None = None
-    capabilities = Capabilities(transcript=True, native_resume=True, interactive=True)
+    capabilities = Capabilities(
+        transcript=True, native_resume=True, approvals=True, begins_together=True, interactive=True
+    )
     dialect = PI_DIALECT
     install_hint = "npm install -g @mariozechner/pi-coding-agent"
     secrets = (*sorted(f"{one}_API_KEY" for one in _PROVIDERS), "ANTHROPIC_OAUTH_TOKEN")
@@ -41,6 +43,8 @@ class Pi(Defaults):
     everywhere = staticmethod(directories.everywhere)
     configured_secrets = staticmethod(directories.key_names)
     key = staticmethod(making.key_of)
+    hears = staticmethod(extension.hears)
+    decides = staticmethod(hook_events.reply)
     prompted = staticmethod(making.prompted)
     asked = staticmethod(making.asked)
     answered = staticmethod(making.answered)

@@ -15,6 +15,7 @@ import msgspec
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
 from relight.agents.native.program import Program, parsed
+from relight.agents.pi.extension import with_extension
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Launch
 
@@ -77,6 +78,10 @@ def launch(ask: Ask) -> Launch:
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of pi: {shlex.join(ask.command)}")
+    return with_extension(_launch(ask, found), ask.hooks, len(found.start))
+
+
+def _launch(ask: Ask, found: Understood) -> Launch:
     if ask.rung == "fresh" and ask.prompt is None:
         given = (*found.start, *found.line.arguments())
         return Launch(command=given, prompt_sent=found.prompt is not None, headless=found.headless)

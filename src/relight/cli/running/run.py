@@ -71,6 +71,12 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     metavar="PATTERN",
     help="Tool calls that need your approval: Bash, or 'Bash(git push*)'. May be repeated.",
 )
+@click.option(
+    "--approve-within",
+    type=float,
+    metavar="SECONDS",
+    help="When an approval expires that was not given, or not used: then it is a denial. Default: 604800, a week.",
+)
 @click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="A variable that is set at every start.")
 @click.option(
     "--secret", "secrets", multiple=True, metavar="NAME", help="A required variable; its value is not stored."
@@ -96,6 +102,7 @@ def run(
     runtime: str,
     no_network: bool,
     approve: tuple[str, ...],
+    approve_within: float | None,
     env: tuple[str, ...],
     secrets: tuple[str, ...],
     limits: Allowance,
@@ -118,7 +125,8 @@ def run(
     with cli.opened(create=True) as rl:
         if no_network and runtime in ("process", "tmux"):
             raise UsageError("--no-network needs a sandbox", hints=["add --runtime sandbox"])
-        given = {**failover, "retries": retries, "approve": approve, "network": not no_network, "library": library}
+        given = {**failover, "retries": retries, "network": not no_network, "library": library}
+        given |= {"approve": approve, "approve_within": approve_within}
         policy = limits.on(RunPolicy(**given))
         options = RunOptions(
             directory=os.getcwd(),

@@ -1,8 +1,9 @@
 """Approvals: which tool calls wait for a person, and the question that is asked.
 
 The question shows the whole input of the call, or says that it is cut, and ends with the call's id and a digest of the
-whole input: a decision holds for that call with that input only. In a program's own loop it is also bound to the step
-that requested the call.
+tool and its whole input: a decision holds for that input only. In a program's own loop it is also bound to the step
+that requested the call; of a coding agent, to its native session, so that neither a fork nor a rewind can use it again,
+and to a time.
 """
 
 from __future__ import annotations
@@ -11,23 +12,65 @@ import fnmatch
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from relight.journal.codec import encoded
 from relight.values.status import Asking
 
-_DESCRIPTIVE: Final = ("command", "cmd", "file_path", "path", "url")
+_DESCRIPTIVE: Final = ("command", "cmd", "file_path", "filePath", "path", "url")
 """arguments that best describe a call, in this order"""
 MAX_SHOWN: Final = 8000
 """characters of a call's input in a question; longer input is cut, and the question says so"""
-_DIGEST_LENGTH: Final = 16
 QUESTION: Final = "approve "
+EXPIRY_SECONDS: Final = 7 * 86_400.0
+"""an approval that was not given within it, or given and not used within it, counts as denied"""
+
+Standing = Literal["asked", "allow", "deny", "expired"]
+"""how a question stands: not decided, decided, or too late"""
 
 
-def matches(patterns: Sequence[str], tool: str, arguments: Any) -> bool:
-    """Whether a call waits. A pattern is a tool, or a tool and its input: `Bash`, `Bash(git push*)`."""
-    called = f"{tool}({input_text(arguments)})"
-    return any(fnmatch.fnmatchcase(tool, pattern) or fnmatch.fnmatchcase(called, pattern) for pattern in patterns)
+class Filed(msgspec.Struct, frozen=True, array_like=True):
+    """What is stored as the answer to a question about a coding agent's call."""
+
+    answer: Literal["asked", "allow", "deny"]
+    """asked: there is none yet; the call was told to wait, so it has not run"""
+    until_us: int
+    """an answer that is not given by then, or an allowance that is not used by then, is a denial"""
+    native: str
+    """the agent's native session at that time"""
+
+
+def filed(value: Any) -> Filed | None:
+    """A stored answer; None for anything else, such as those of 0.1.0, whose calls ask again."""
+    try:
+        return msgspec.convert(value, Filed)
+    except msgspec.ValidationError:
+        return None
+
+
+def standing(value: Any, *, native: str | None, now_us: int) -> Standing | None:
+    """How a question stands by its stored answer; None if there is no answer that holds for this native session."""
+    found = filed(value)
+    if found is None or (found.answer != "asked" and found.native != (native or "")):
+        return None
+    return "expired" if found.answer != "deny" and now_us >= found.until_us else found.answer
+
+
+def matches(patterns: Sequence[str], tool: str, arguments: Any, also: Sequence[str] = ()) -> bool:
+    """Whether a call waits. A pattern is a tool, or a tool and its input: `Bash`, `Bash(git push*)`. `also`: what other
+    agents call this tool. The case of a tool's name is ignored, so that a pattern holds after a hand-over too."""
+    text = input_text(arguments)
+    called = [
+        form for name in (tool, *also) for form in (name, name.lower(), f"{name}({text})", f"{name.lower()}({text})")
+    ]
+    return any(fnmatch.fnmatchcase(one, form) for one in called for pattern in patterns for form in _forms(pattern))
+
+
+def _forms(pattern: str) -> tuple[str, str]:
+    name, bracket, rest = pattern.partition("(")
+    return pattern, f"{name.lower()}{bracket}{rest}"
 
 
 def input_text(arguments: Any) -> str:
@@ -48,13 +91,18 @@ def question_of(call: str, tool: str, arguments: Any) -> str:
         words += f"\nwith {json.dumps(rest, ensure_ascii=False, sort_keys=True)}"
     if len(words) > MAX_SHOWN:
         words = f"{words[:MAX_SHOWN]} ... CUT HERE: the input has {len(words):,} characters"
-    return f"{QUESTION}{tool}: {words} {mark_of(call, arguments)}"
+    return f"{QUESTION}{tool}: {words} [{call} {input_digest(tool, arguments)}]"
 
 
-def mark_of(call: str, arguments: Any) -> str:
-    """The end of a question: the call's id and a digest of its whole input."""
-    whole = json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
-    return f"[{call} {sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGEST_LENGTH]}]"
+def input_digest(tool: str, arguments: Any) -> str:
+    """A digest of a call's tool and whole input: a decision about one input is none about another."""
+    whole = json.dumps([tool, arguments], ensure_ascii=False, sort_keys=True, default=str)
+    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def has_digest(question: str, digest: str) -> bool:
+    """Whether the question is about this input, in whichever call. (Its text may have been redacted.)"""
+    return question.startswith(QUESTION) and question.endswith(f" {digest}]")
 
 
 def approval_slot(asked_seq: int, call: str, tool: str, arguments: dict[str, Any]) -> str:

@@ -99,6 +99,9 @@ class NewSession(Limited):
     )
     queue: Annotated[str, Field(max_length=100)] | None = None
     approve: Annotated[list[Short], Field(max_length=100)] = Field(default=[])
+    approve_within: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+        default=None, description="seconds after which an approval that was not given or used is a denial; a week"
+    )
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     fallback: Annotated[list[AgentName], Field(max_length=10)] = Field(
         default=[],
@@ -239,7 +242,9 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
                 RunPolicy(
                     approve=tuple(body.approve),
                     fallback=tuple(body.fallback),
-                    **body.model_dump(include={"retries", "library", "returns", "windows", "quiet_hours"}),
+                    **body.model_dump(
+                        include={"approve_within", "retries", "library", "returns", "windows", "quiet_hours"}
+                    ),
                 )
             ),
             **body.model_dump(include={"name", "runtime", "labels", "env", "secrets"}),
