@@ -17,6 +17,14 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirects)
 
 
+class NotTaken(OSError):
+    """The address answered with another status than success."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
+
+
 def post(url: str, headers: dict[str, str], body: bytes) -> None:
     """Send it and read the reply's status. OSError unless it is a success."""
     request = urllib.request.Request(url, data=body, headers=headers, method="POST")
@@ -24,6 +32,6 @@ def post(url: str, headers: dict[str, str], body: bytes) -> None:
         with _opener.open(request, timeout=_SECONDS) as reply:
             reply.read(1)
     except urllib.error.HTTPError as error:  # a status of 300 and above
-        raise OSError(f"HTTP {error.code}") from None
+        raise NotTaken(error.code) from None
     except urllib.error.URLError as error:
         raise OSError(str(error.reason)) from None

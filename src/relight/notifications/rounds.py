@@ -23,6 +23,7 @@ import msgspec
 from relight.errors import UsageError
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.library.facade import Relight
+from relight.notifications import web_push
 from relight.ports.store import Store
 from relight.values.info import SessionInfo
 from relight.values.queues import Told
@@ -36,13 +37,16 @@ _MAX_READ: Final = 200
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _URGENT: Final = frozenset({"waiting", "in_doubt", "corrupt"})
 _MAX_TEXT: Final = 1000
+_NO_CONTACT: Final = "mailto:relight@localhost"
+"""whom a push service would write to about our messages, without --link"""
 
 
 class Target(msgspec.Struct, frozen=True):
     """An address to notify."""
 
-    kind: Literal["ntfy", "webhook"]
+    kind: Literal["ntfy", "webhook", "push"]
     url: str
+    """of push: where the service of one subscribed browser takes messages; empty: of each of them"""
 
     @property
     def digest(self) -> str:
@@ -72,15 +76,20 @@ class Notified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_target(text: str) -> Target:
-    """`ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC`, or the address of a webhook. UsageError for anything else, and for an
-    address that others could read on the way."""
+    """`ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC`, `push` for the subscribed browsers, or the address of a webhook.
+    UsageError for anything else, and for an address that others could read on the way."""
+    if text == "push":
+        web_push.check_installed()
+        return Target("push", "")
     kind: Literal["ntfy", "webhook"] = "ntfy" if text.startswith("ntfy:") else "webhook"
     url = text.removeprefix("ntfy:")
     if kind == "ntfy" and "/" not in url:
         url = f"{NTFY_SERVER}/{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or (kind == "ntfy" and len(parts.path) < 2):
-        raise UsageError("not an address", hints=["ntfy:TOPIC", "ntfy:https://SERVER/TOPIC", "https://SERVER/PATH"])
+        raise UsageError(
+            "not an address", hints=["ntfy:TOPIC", "ntfy:https://SERVER/TOPIC", "push", "https://SERVER/PATH"]
+        )
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise UsageError(f"{parts.hostname}: others could read what is sent; use https")
     return Target(kind, url)
@@ -141,10 +150,10 @@ def request_of(
 def notify(rl: Relight, targets: Sequence[str], *, link: str | None = None, test: bool = False) -> Notified:
     """Tell each target what it was not told yet; with `test`, send a test message instead. What was not sent is tried
     again by the next call."""
-    addresses = [parse_target(one) for one in targets]
+    sent, failed = list[Notification](), list[str]()
+    addresses = [one for text in targets for one in _addresses(rl.store, parse_target(text), failed)]
     found = rl.sessions.needing(most=_MAX_READ)
     current = {cause_of(info): info for info in found.sessions}
-    sent, failed = list[Notification](), list[str]()
     for target in addresses:
         before = _told(rl.store, target)
         # Causes that are over are forgotten, so the record stays as small as the list of what needs a person.
@@ -153,21 +162,51 @@ def notify(rl: Relight, targets: Sequence[str], *, link: str | None = None, test
         trial = Notification(title="relight", text="notifications arrive here", kind="test", link=link)
         try:
             for one, causes in [(trial, [])] if test else notifications(new, found.total, link):
-                _send(target, one)
+                _send(rl.store, target, one)
                 sent.append(one)
                 told |= set(causes)
         except OSError as error:
             failed.append(f"{urlsplit(target.url).hostname}: {error}")
+            _forget(rl.store, target, error)
         finally:  # also after Ctrl-C: what was sent is not sent again
             if told != before and not test:
                 rl.store.put_record("told", target.digest, pack_record(Told(causes=tuple(sorted(told)))))
     return Notified(sent=sent, failed=failed)
 
 
-def _send(target: Target, one: Notification) -> None:
+def _addresses(store: Store, target: Target, failed: list[str]) -> list[Target]:
+    """The address, or for `push` those of all browsers that have subscribed."""
+    if target.kind != "push":
+        return [target]
+    found = [Target("push", one.endpoint) for one in web_push.subscriptions(store).values()]
+    if not found:
+        failed.append('no browser has subscribed: open a page of `relight serve` there and press "notify me"')
+    return found
+
+
+def _forget(store: Store, target: Target, error: OSError) -> None:
+    """Remove the subscription of a browser whose push service says that it is over."""
+    if target.kind == "push" and getattr(error, "status", None) in (404, 410):
+        web_push.unsubscribe(store, web_push.name_of(target.url))
+        store.put_record("told", target.digest, None)
+
+
+def _send(store: Store, target: Target, one: Notification) -> None:
     from relight.notifications.http_post import post  # loads the HTTP and TLS modules
 
     at = int(time.time())
+    if target.kind == "push":
+        to = web_push.subscriptions(store).get(web_push.name_of(target.url))
+        if to is not None:  # else it was switched off just now
+            contact = one.link if one.link is not None and one.link.startswith("https:") else _NO_CONTACT
+            document = {
+                "title": one.title,
+                "text": one.text,
+                "path": f"/sessions/{one.session}" if one.session else "/",
+            }
+            urgent = one.kind in _URGENT
+            post(*web_push.request_of(store, to, document, at=at, contact=contact, urgent=urgent))
+        return
     secret, token = (os.environ.get(name) or None for name in (SECRET_VARIABLE, TOKEN_VARIABLE))
     post(*request_of(target, one, at=at, secret=secret, token=token))
 

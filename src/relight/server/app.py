@@ -26,6 +26,7 @@ from relight.server.api import (
     health,
     login,
     operations,
+    push,
     runs,
     search,
     session_reading,
@@ -91,7 +92,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, costs, export, operations, search, several, statistics, token):
+    for noun in (actions, costs, export, operations, push, search, several, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)

@@ -85,6 +85,21 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     causes: tuple[str, ...] = ()
 
 
+class PushKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The key of a store that messages to browsers are signed with."""
+
+    private: bytes
+
+
+class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that wants messages."""
+
+    endpoint: str
+    """where its push service takes them"""
+    public: bytes
+    secret: bytes
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process that takes sessions from queues, as it last reported."""
 

@@ -19,6 +19,7 @@ from relight.ports.agent import Heard, Hooks, Launch, Surroundings
 
 _CONTENT: Final = "OPENCODE_CONFIG_CONTENT"
 _PERMISSION: Final = "OPENCODE_PERMISSION"
+_PURE: Final = "OPENCODE_PURE"
 _EVERYTHING: Final = "?*"
 """a pattern that matches every permission, and that nobody else writes"""
 _OWN: Final = """\
@@ -49,7 +50,7 @@ def with_plugin(launch: Launch, hooks: Hooks | None, line: argv.CommandLine, sur
     if hooks is None or not hooks.approve:
         return launch
     environment = surroundings.environment
-    if line.has("--pure") or environment.get("OPENCODE_PURE", "") not in ("", "0", "false"):
+    if line.has("--pure") or environment.get(_PURE, "") not in ("", "0", "false"):
         raise UsageError(
             "opencode cannot be made to wait for a decision without plugins",
             hints=["leave out --approve, or --pure (and OPENCODE_PURE)"],

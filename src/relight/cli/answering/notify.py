@@ -22,6 +22,7 @@ _QUIET_SECONDS: Final = 15.0
     "notify",
     ("notify ntfy:my-secret-topic", "to your phone, with the ntfy app; runs until Ctrl-C"),
     ("notify https://hooks.example/relight --once", "what is new since the last time, then ends: for cron"),
+    ("notify push --link https://relight.example", "to browsers that have subscribed on a page"),
     ("notify ntfy:https://ntfy.example/agents --link https://relight.example", "with a link to the page"),
 )
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
@@ -37,7 +38,8 @@ def notify(
 
     That is when it asks, waits for an approval, fails, halts or gets stuck.
 
-    TARGET is `ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC` or the address of a webhook. Each cause is sent once, also over
+    TARGET is `ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC`, `push` for browsers in which somebody pressed "notify me" on a
+    page, or the address of a webhook. Each cause is sent once, also over
     restarts; an address that does not answer is tried again. Exit 1 with --once or --test if one did not answer."""
     from relight.notifications.rounds import notify as send_new
 

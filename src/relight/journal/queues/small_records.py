@@ -14,19 +14,31 @@ import msgspec
 
 from relight.values.acknowledged import Acknowledged
 from relight.values.policy import StoredPolicy
-from relight.values.queues import Pause, Queue, Slots, Told, Worker
+from relight.values.queues import Pause, PushKey, PushSubscription, Queue, Slots, Told, Worker
 from relight.values.tombstone import Tombstone
 
 RecordKind = Literal[
-    "queue", "slots", "worker", "note", "removed", "policy", "tombstone", "pause", "told", "acknowledged"
+    "queue", "slots", "worker", "note", "removed", "policy", "tombstone", "pause", "told", "acknowledged", "push"
 ]
 SEAL_BYTES: Final = 8
 _DOMAIN: Final = b"relight kept record 1\n"
-_T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, Pause, Told, Acknowledged, int)
+_T = TypeVar(
+    "_T", Queue, Slots, Worker, StoredPolicy, Tombstone, Pause, Told, Acknowledged, PushKey, PushSubscription, int
+)
 
 
 def pack_record(
-    record: Queue | Slots | Worker | StoredPolicy | Tombstone | Pause | Told | Acknowledged | int,
+    record: Queue
+    | Slots
+    | Worker
+    | StoredPolicy
+    | Tombstone
+    | Pause
+    | Told
+    | Acknowledged
+    | PushKey
+    | PushSubscription
+    | int,
 ) -> bytes:
     """The stored form: seal, then bytes."""
     body = msgspec.msgpack.encode(record)

@@ -485,20 +485,6 @@
   }
   $("#next-problem")?.addEventListener("click", () => step(1, isProblem));
 
-  // -- notifications: off until asked ------------------------------------------------------------------------------------------
-
-  const bell = $("#notify");
-  if (bell) {
-    if (!("Notification" in globalThis)) bell.hidden = true;
-    const shown = () => { const on = remembered.get("notify") === "on"; bell.setAttribute("aria-pressed", String(on)); bell.textContent = on ? "notifying" : "notify me"; };
-    bell.addEventListener("click", async () => {
-      const on = remembered.get("notify") !== "on" && (await Notification.requestPermission()) === "granted";
-      remembered.set("notify", on ? "on" : "off");
-      shown();
-    });
-    shown();
-  }
-
   // -- arriving --------------------------------------------------------------------------------------------------------------------
 
   async function arrive() {

@@ -31,7 +31,7 @@ ASSETS: Final = HERE / "assets"
 VENDOR_JS: Final = ("vendor/htmx.js", "vendor/uplot.js", "vendor/diff2html.js")
 VENDOR_CSS: Final = ("vendor/uplot.css", "vendor/diff2html.css")
 SHEETS: Final = ("relight.css", "acts.css")
-SCRIPTS: Final = ("relight.js", "dialogs.js", "acts.js", "panes.js", "live.js")
+SCRIPTS: Final = ("relight.js", "dialogs.js", "acts.js", "panes.js", "live.js", "push.js")
 CACHE_FOREVER: Final = "private, max-age=31536000, immutable"
 _MARK_WORDS: Final = {"✓": "ok", "✗": "failed", "!": "in doubt", "…": "open", "?": "waits"}
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -77,6 +77,11 @@ def _first(router: APIRouter, site: Site) -> None:
         begins = at(min(max(since, 0), int(now.timestamp())) * 1_000_000)
         return answer("digest.html", digest=digest(site.rl, begins, now))
 
+    @router.get("/push-worker.js")
+    def push_worker(request: Request) -> Response:
+        # At the root: a service worker may act for the pages beside and below it.
+        return asset(request, "push-worker.js")
+
     @router.get("/assets/{name:path}")
     def asset(request: Request, name: str) -> Response:
         found = asset_response(request, name)
