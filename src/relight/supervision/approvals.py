@@ -43,6 +43,7 @@ from relight.values.step import Changes
 
 NOT_ALLOWED: Final = "not run: it was waiting for a person to allow it when the process died; ask for it again"
 ALLOWED: Final = "not run yet: a person has allowed it; make this call again now, once, with exactly the same arguments"
+WAITS: Final = "it waits for a person to allow it; do not try it another way"
 UNDECIDED: Final = "not run: nobody allowed it in time, so it counts as denied"
 LAPSED: Final = "not run: the permission for it was not used in time, so it counts as denied"
 _USED: Final = "used"

@@ -9,7 +9,7 @@ from relight.history.loading import resolve
 from relight.ports.agent import Surroundings
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
-from relight.supervision.approvals import decision_of
+from relight.supervision.approvals import WAITS, decision_of
 from relight.supervision.observe import Observer
 from relight.supervision.subagents import SubAgentSessions
 
@@ -39,4 +39,8 @@ def record_hook(
     decision = decision_of(recorder, heard, now_us=context.clock.now_us())
     if decision is None or decision[0] == "allow":
         observer.record_hook(heard)
-    return adapter.decides(heard, *decision) if decision is not None else None
+    if decision is None:
+        return None
+    said, why = decision
+    # Nobody ends an agent that cannot defer the call: it is denied, and asked about when it is made again.
+    return adapter.decides(heard, said, WAITS if said == "wait" and not adapter.capabilities.defers else why)

@@ -34,7 +34,7 @@ from relight.sessions.context import Context
 from relight.sessions.limits import budgets_of, no_price
 from relight.sessions.recorder import Recorder
 from relight.supervision import hand_over
-from relight.supervision.approvals import decision_of
+from relight.supervision.approvals import WAITS, decision_of
 from relight.supervision.native_repair import Ready, make_ready
 from relight.supervision.observe import Observer
 from relight.supervision.subagents import SubAgentSessions
@@ -294,7 +294,7 @@ class Start:
             self._on_question(decision[1])
             if not self.adapter.capabilities.defers and self._life is not None:
                 self._life.is_asking = True
-                return self._held(self._life, heard, "it waits for a person to allow it")
+                return self._held(self._life, heard, WAITS)
         if decision is None or decision[0] == "allow":
             observer.record_hook(heard)
         return self.adapter.decides(heard, *decision) if decision is not None else None

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from relight.journal.effects.approvals import as_asked
-from tests.support.agent_harness import SECONDS, TASK, UNKNOWN, append, harness, lines
+from tests.support.agent_harness import SECONDS, TASK, UNKNOWN, AgentHarness, append, harness, lines
+from tests.support.server_harness import ServerHarness
 from tests.support.shell import eventually
 
 pytestmark = [pytest.mark.agents]
@@ -20,6 +21,15 @@ BESIDE = {
     "text": "writes both",
     "calls": [{"shell": "sleep 1; echo beside >> log.txt"}, {"shell": "echo two >> log.txt"}],
 }
+
+
+def dialog(s: AgentHarness, session: str) -> str:
+    """What the page shows to who is to decide."""
+    server = ServerHarness(s.store)
+    try:
+        return server.client().get(f"/sessions/{session}/do/approve").text
+    finally:
+        server.close()
 
 
 @pytest.mark.crash
@@ -32,6 +42,8 @@ def test_a_call_waits_is_decided_and_runs_once_and_nothing_beside_it_is_in_doubt
         beside = lines(s.work)  # it may have begun before the other one asked; then it has ended
         assert beside in ([], ["beside"]) and not s.agents() and info.in_doubt == 0
         assert "echo two" in as_asked(info.question) and info.wake_at is not None
+        shown = dialog(s, info.id)
+        assert not [part for part in ("echo two", str(s.work.resolve()), "writes both") if part not in shown]
         s.strike("both", child)
         s.do("approve", "job")
         child = s.start("resume", "job", "--yes")

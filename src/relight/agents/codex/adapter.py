@@ -103,7 +103,6 @@ class Codex(CommandReader):
     def read(self, path: Path) -> Transcript:
         return self.follow(path).read()
 
-
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
         return [call for call, _ in rollout.pending(lines).values()]
 

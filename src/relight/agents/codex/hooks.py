@@ -84,16 +84,16 @@ def hears(payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | Non
     known = isinstance(named, str) and is_id(named)
     path = directories.locate(str(named), directories.sessions_of(surroundings)) if known else None
     # A sub-agent's thread is not the session's.
-    helper = path is None or rollout.is_helper(jsonl.first(path) or {})
-    native, tool = (None if helper else named), str(payload.get("tool_name") or "")
+    helper = path is not None and rollout.is_helper(jsonl.first(path) or {})
+    native, tool = (named if path is not None and not helper else None), str(payload.get("tool_name") or "")
     given = dict(payload)
     begins = payload["hook_event_name"] == "PreToolUse"
     call = _whole(path, payload) if begins else None
     if call is not None:
         given |= {"tool_name": call.name, "tool_input": call.arguments}
     also = (tool, *_ALSO.get(tool, ()))
-    transcript = None if helper else path
-    heard = hook_events.parse(given, native=native, transcript=transcript, subagent=named if helper else "", also=also)
+    subagent, transcript = (named, None) if helper and tool else ("", None if helper else path)
+    heard = hook_events.parse(given, native=native, transcript=transcript, subagent=subagent, also=also)
     return msgspec.structs.replace(heard, partial=begins and call is None) if heard is not None else None
 
 

@@ -79,6 +79,6 @@ def hears(payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | Non
     """Parse an event of the plugin. The session of a sub-agent is not the session's own."""
     named = payload.get("session_id")
     path = database.locate(named, surroundings) if isinstance(named, str) else None
-    helper = path is None or database.is_helper(path)
-    native = None if helper else named
-    return hook_events.parse(payload, native=native, transcript=None if helper else path, subagent=named if helper else "")
+    helper = path is not None and database.is_helper(path)
+    native, subagent, transcript = (None, named, None) if helper else (named if path is not None else None, "", path)
+    return hook_events.parse(payload, native=native, transcript=transcript, subagent=subagent)
