@@ -102,17 +102,25 @@ class AgentHarness:
         }
 
     def relight(self, *words: str, home: Path | None = None, cwd: Path | None = None) -> Any:
-        """Run one command to its end."""
-        return subprocess.run(
-            command(*words),
-            cwd=cwd or self.work,
-            env=self.environment(home, cwd),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        """Run one command to its end; one that does not end tells how far it came, and whether it was still at work."""
+        try:
+            return subprocess.run(
+                command(*words),
+                cwd=cwd or self.work,
+                env=self.environment(home, cwd),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            asked = [(one.slot, one.path) for one in self.model.requests()]
+            printed = (late.stdout or b"")[-2000:]
+            raise AssertionError(
+                f"relight {' '.join(words)} did not end within {SECONDS:g} s, with a load of {os.getloadavg()}\n"
+                f"journal: {self.find()}\nasked of the model: {asked}\nagents: {self.agents()}\nprinted: {printed!r}"
+            ) from late
 
     def do(self, *words: str, home: Path | None = None, cwd: Path | None = None) -> str:
         """Run one that has to succeed; what it printed."""
