@@ -17,7 +17,7 @@ from tests.support.fake_model.conversation import is_filler
 
 Said = tuple[str, ...]
 """a kind, and what was said: user, assistant, image, result, or the operation of a call with its arguments"""
-_HARNESS = re.compile(r"\s*(<[a-z_-]+[^<>]*>|# AGENTS\.md|\[image|<image|Attached image\(s\) from tool result)")
+_HARNESS = re.compile(r"\s*(<[a-z_-]+[^<>]*>|# AGENTS\.md|\[image|<image|Attached (image\(s\)|media) from tool result)")
 _MARK = re.compile(r"^\[error\] ?|^\(see attached image\)$")
 """what a writer puts before a failure, and pi in place of no text"""
 _SHELLS = frozenset({"Bash", "bash", "exec_command", "shell", "shell_command"})
