@@ -69,7 +69,9 @@ def _lines(said: Said, *, is_last: bool) -> list[Line]:
             break
         now = max(now, at)
         data, is_tool = part.data, part.data.get("type") == "tool"
-        timed.append((now, 0, _line("call" if is_tool else "part", said.message, part, _asked(data))))
+        # A step ends after the results in it, also where an import gives all of them the same time.
+        order = 2 if data.get("type") == "step-finish" else 0
+        timed.append((now, order, _line("call" if is_tool else "part", said.message, part, _asked(data))))
         if is_tool and state_of(data).get("status") in _ENDED:
             ended = _time(state_of(data), "end") or now
             timed.append((max(ended, now), 1, _line("result", said.message, part, data)))
