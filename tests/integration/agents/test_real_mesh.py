@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import relight
-from tests.integration.agents.test_real_hand_over import PROGRAMS, BothHarness
+from tests.integration.agents.test_real_hand_over import AGENTS, BothHarness
 from tests.support.agent_harness import lines
 from tests.support.fake_model import FakeModel
 from tests.support.figures import Figure
@@ -159,14 +159,14 @@ def check_files(directory: Path, said: Sequence[Said], place: str) -> None:
     assert contents.get("a.txt", b"") in states[changes : changes + 2], f"{place}: {contents}"
 
 
-@pytest.mark.parametrize("kind", sorted(PROGRAMS))
+@pytest.mark.parametrize("kind", AGENTS)
 @pytest.mark.guarantee("G7")
 def test_the_whole_history_of_an_agent_goes_on_in_every_other_from_every_message(
     kind: str, tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
     source = Source(kind, tmp_path)
     try:
-        for target in random.sample(sorted(PROGRAMS), sample(2, proof=len(PROGRAMS))):
+        for target in random.sample(AGENTS, sample(2, proof=len(AGENTS))):
             most = min(len(source.boundaries), sample(1, proof=1000))
             for number, seq in enumerate(random.sample(source.boundaries, most)):
                 one(source, target, seq, f"{target}-{number}")
