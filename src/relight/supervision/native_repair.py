@@ -29,6 +29,7 @@ _FILES_NAMED: Final = 12
 LEFT_BEHIND: Final = "its result was left behind by going back; ask for it again if you need it"
 MAY_RUN_AGAIN: Final = "not run: it may run again; ask for it again"
 _TEXT: Final = 100_000
+_IMAGE: Final = "(an image, which is not carried over; ask for it again if you need it)"
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +219,12 @@ def _as_text(content: Any) -> str:
     if isinstance(content, dict) and isinstance(content.get("stdout"), str):
         texts = [content["stdout"], content.get("stderr") if isinstance(content.get("stderr"), str) else ""]
         return "\n".join(text for text in texts if text)[:_TEXT] or "(no output)"
+    if isinstance(content, list) and any(
+        isinstance(part, dict) and "image" in str(part.get("type")) for part in content
+    ):
+        # As text an image would be a hundred thousand characters that tell nothing.
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "\n".join([*(text for text in texts if isinstance(text, str)), _IMAGE])[:_TEXT]
     return json.dumps(content, ensure_ascii=False)[:_TEXT]
 
 

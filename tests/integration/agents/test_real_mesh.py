@@ -27,7 +27,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 SECOND, NEXT = "now the second part", "go on from here"
 LAST = "echo begun >> log.txt; sleep 60"
 READS = {"claude": ("Read", "file_path"), "codex": ("view_image", "path"), "opencode": ("read", "filePath")}
-CLOSING = re.compile(r'outcome unknown|^interrupted|^not run|^\{"|^\(no output\)$')
+CLOSING = re.compile(r'outcome unknown|^interrupted|^not run|^\{"|^\(no output\)$|\(an image, which')
 """what the model is told about a call whose result is not recorded at that moment: nothing is known, or it is as the
 hook reported it; or it is carried over from what came later, without an image"""
 UNSAID = ("dropped: reasoning of the model", "dropped: text of the agent's own instructions")
