@@ -66,6 +66,21 @@ def test_what_does_not_answer_is_named(site: Site) -> None:
     s.close()
 
 
+def test_a_page_whose_stream_was_ended_says_why_and_asks_again(site: Site) -> None:
+    """A session that was damaged when it was last read may be repaired, and then its page must not stay behind."""
+    s = working(site)
+    context = site.context()
+    over = 'event: over\ndata: {"why": "damaged: a step cannot be read"}\n\n'
+    context.route("**/events?*", lambda route: route.fulfill(content_type="text/event-stream", body=over), times=1)
+    page = site.page(f"/sessions/{s.id}", context=context)
+    expect(page.locator("#live")).to_have_text("not live: damaged: a step cannot be read")
+    live(page)
+    s.append({"role": "assistant", "content": "gone on"})
+    expect(page.locator("#rows")).to_contain_text("gone on")
+    s.complete()
+    s.close()
+
+
 def test_a_first_visit_marks_nothing_as_new_and_going_back_restores_the_filters(site: Site) -> None:
     """W-B9, W-B10, W-B11, W-B12."""
     fill(site.rl)

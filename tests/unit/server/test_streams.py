@@ -264,6 +264,9 @@ def test_a_damaged_session_ends_its_own_streams_only(served: tuple[ServerHarness
             assert heard.event == "over" and heard.data["why"].startswith("damaged")
             await asyncio.to_thread(say, other, 2)
             assert [heard.event for heard in await two.take(1)] == ["step"]
+            async with Listener.open(port, path.format("broken") + f"?after={newest(s)}", token) as again:
+                await asyncio.to_thread(say, s, 3)
+                assert [heard.event for heard in await again.take(1)] == ["step"], "live again behind what is damaged"
 
     with harness.rl.session("whole") as other, harness.rl.session("broken") as s:
         asyncio.run(listen(s, other))

@@ -355,7 +355,7 @@
 
   // -- the one stream -----------------------------------------------------------------------------------------------------
 
-  let stream = null, poll = null, tries = 0, refused = 0, reopening = null;
+  let stream = null, poll = null, tries = 0, refused = 0, ended = 0, reopening = null;
   const address = page === "session" ? `/api/sessions/${body.dataset.id}/events` : "/api/events";
 
   function open() {
@@ -371,9 +371,15 @@
       if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
       if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }
       whole ||= kind === "reload";
+      ended = 0;
       paint();
     });
-    mine.addEventListener("over", () => { close(); again(); state("off", "not live"); poll = setInterval(again, POLL); }); // removed, or damaged
+    mine.addEventListener("over", (event) => { // removed, or damaged; asked again, because what was damaged may be repaired
+      close();
+      again();
+      state("off", `not live: ${JSON.parse(event.data).why}`);
+      reopening = setTimeout(open, Math.min(POLL, AGAIN * 2 ** ended++));
+    });
     mine.onerror = () => {
       if (stream !== mine) return;
       tries++;

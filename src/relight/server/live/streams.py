@@ -175,11 +175,9 @@ class Hub:
             return
         try:
             frames = self._frames(session, topic.newest)
-        except NotFound:
-            self._on_loop(topic.end, "removed")
-            return
-        except Corrupt as error:  # ends the streams of this session only
-            self._on_loop(topic.end, _damaged(error))
+        except (NotFound, Corrupt) as error:  # ends the streams of this session only
+            LOG.warning("stream over", extra={"code": error.code, "said": str(error)[:200]})
+            self._on_loop(topic.end, "removed" if isinstance(error, NotFound) else _damaged(error))
             return
         if frames:
             self._on_loop(topic.put, frames)
@@ -274,10 +272,11 @@ class Hub:
         self._count(1)
         try:
             topic = self._topics.get(session)
-            if topic is None:
+            if topic is None or topic.over:  # over: damaged when it was last read; it may be repaired by now
                 info = await self._read(lambda: self._rl.sessions.get(session))
-                # setdefault: another client may have created it while this one waited for the store.
-                topic = self._topics.setdefault(session, Topic(info.seq, self._settings.ring))
+                topic = self._topics.get(session)  # another client may have created it while this one waited
+                if topic is None or topic.over:
+                    topic = self._topics[session] = Topic(info.seq, self._settings.ring)
         except BaseException:
             self._count(-1)
             raise
