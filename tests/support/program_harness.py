@@ -173,7 +173,9 @@ class ProgramHarness:
         return self._mine(processes.environment(pid)) or any(str(self.base) in word for word in processes.words(pid))
 
     def _mine(self, found: Mapping[str, str]) -> bool:
-        return found.get("RELIGHT_STORE", "") == str(self.store)
+        return found.get("RELIGHT_STORE", "").endswith(
+            str(self.store)
+        )  # a path, or what a supervisor is given: its address
 
     def the_agent(self) -> int:
         """Wait for the agent's process."""

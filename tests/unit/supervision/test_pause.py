@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -30,8 +32,8 @@ with relight.session("agent") as s:
 """
 HOLDING = """
 import os, signal, time
-open("up", "w").close()
 os.kill(os.getppid(), signal.SIGSTOP)
+open("up", "w").write(str(os.getppid()))
 time.sleep(600)
 """
 LEAVING = """
@@ -53,7 +55,9 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
 ) -> None:
     (shell.directory / "agent.py").write_text(program)
     assert shell.run("run", "--detach", "--name", "busy", "--", sys.executable, "agent.py").returncode == 0
-    eventually((shell.directory / "up").exists)
+    eventually(
+        lambda: (shell.directory / "up").exists() and (program is not HOLDING or (shell.directory / "up").read_text())
+    )
     with relight.open(shell.address) as rl:
         begun = time.monotonic()
         made = rl.admin.pause(by="ada", reason="the bill")
@@ -63,6 +67,8 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
     assert taken < MAX_SECONDS * 10, "bounded; within 2 s where the machine is quiet"
     assert (info.status, info.reason) == ("terminated", "paused")
     assert not marked("RELIGHT_SESSION", info.id), "no process of it is left"
+    if program is HOLDING:
+        os.kill(int((shell.directory / "up").read_text()), signal.SIGKILL)
     if program is not STUBBORN:
         return
     for words in (("resume", "busy"), ("run", "--", "true"), ("resume", "--all", "--yes")):
