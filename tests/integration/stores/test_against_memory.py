@@ -85,8 +85,7 @@ class BothStores(RuleBasedStateMachine):
     def update(self, session: str, name: str | None, labels: dict[str, str], key: str) -> None:
         record = self.both("find", session)
         if record is not None:
-            changed = msgspec.structs.replace(record.identity, name=name, labels=labels, key=key)
-            self.both("update", changed)
+            self.both("update", session, lambda now: msgspec.structs.replace(now, name=name, labels=labels, key=key))
 
     @rule(session=sessions, owner=OWNERS, gone=st.booleans(), late=st.integers(0, 1))
     def claim(self, session: str, owner: str, gone: bool, late: int) -> None:

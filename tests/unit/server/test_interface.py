@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("some")
 SESSION_KEYS = (
     "id name key agent provider model task labels metadata status reason failure resumed_from head seq attempt parent"
     " workspace runtime handle created_at updated_at usage attention doing last_step_at saved_at wake_at cost cost_rate"
-    " cost_tree evidence worked_seconds limits spawned_by attach env secrets queued_as"
+    " cost_tree evidence worked_seconds limits spawned_by subagent attach env secrets queued_as"
 )
 """as docs/reference has them; clients rely on each"""
 

@@ -131,8 +131,8 @@ def test_a_subscribed_browser_alone_reads_what_only_this_store_can_send(
     harness: ServerHarness, browser: Browser
 ) -> None:
     client, rl = harness.client("operate"), harness.rl
-    public = client.get("/api/push").json()["public_key"]
-    assert client.get("/api/push").json()["public_key"] == public
+    public = client.post("/api/push/key", json={}).json()["public_key"]
+    assert client.post("/api/push/key", json={}).json()["public_key"] == public
     made = client.post("/api/push", json=browser.subscription())
     assert made.status_code == 201, made.text
     ask(rl, "shop", "push to main? é" + "ß" * 4000)
@@ -188,7 +188,7 @@ def test_without_the_package_that_encrypts_it_is_refused_in_a_sentence(
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(UsageError, match="needs the package cryptography"):
         parse_target("push")
-    answer = harness.client("read").get("/api/push")
+    answer = harness.client("operate").post("/api/push/key", json={})
     assert answer.status_code == 400 and "needs the package cryptography" in answer.json()["detail"]
 
 

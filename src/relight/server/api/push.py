@@ -11,7 +11,7 @@ from starlette.responses import Response
 from relight.library.facade import Relight
 from relight.notifications import web_push
 from relight.server.actions import ActionResult
-from relight.server.http.routes import Body, answer, delete, get, post
+from relight.server.http.routes import Body, delete, post
 from relight.server.service import Served
 
 router = APIRouter()
@@ -46,11 +46,15 @@ class NewSubscription(Body):
     keys: PushKeys
 
 
-@get(router, "/api/push", model=PushKeyDocument, tag=_TAG)
+@post(router, "/api/push/key", model=PushKeyDocument, tag=_TAG, errors=())
 def push_key(request: Request, served: Served) -> Response:
-    """Get the key that browsers subscribe with. Needs the package cryptography on the server."""
-    web_push.check_installed()
-    return answer(request, {"public_key": web_push.public_key(served.rl.store)})
+    """Tell the key that browsers subscribe with; it is made at first use. Needs the package cryptography on the server."""
+
+    def do(rl: Relight) -> ActionResult:
+        web_push.check_installed()
+        return ActionResult(document={"public_key": web_push.public_key(rl.store)})
+
+    return served.actions.answer(request, "push-key", None, do, asked={})
 
 
 @post(router, "/api/push", model=PushNameDocument, status=201, tag=_TAG, errors=())

@@ -25,7 +25,7 @@
   async function subscribe() {
     const worker = await navigator.serviceWorker.register("/push-worker.js");
     await navigator.serviceWorker.ready;
-    const { public_key } = await call("GET", "/api/push");
+    const { public_key } = await call("POST", "/api/push/key", {});
     const made = await worker.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: public_key });
     remembered.set("push", (await call("POST", "/api/push", made.toJSON())).name);
   }
