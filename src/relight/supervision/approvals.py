@@ -150,8 +150,8 @@ def decide(context: Context, found: Found, *, allow: bool, reason: str | None = 
         why = f"the time for this decision was over at {until:%Y-%m-%d %H:%M}, so the call counts as denied"
         raise Conflict(f"{name}: {why}; nothing was written", hints=hints)
     change = StatusChange(status="queued", reason="approved" if allow else "denied")
-    # Of a coding agent the answer is bound to its native session and to a time. A program of one's own, and a framework,
-    # ask for the word.
+    # Of a coding agent the answer is bound to its native session and to a time. A program of one's own asks for the
+    # word, and so does a framework.
     is_agent = asking is None and context.agent(found.identity).capabilities.transcript
     policy, word = found.identity.policy, "allow" if allow else "deny"
     answer = _answer(recorder.head, policy, allow=allow, now_us=now_us) if is_agent else word

@@ -48,7 +48,7 @@ class NewSubscription(Body):
 
 @post(router, "/api/push/key", model=PushKeyDocument, tag=_TAG, errors=())
 def push_key(request: Request, served: Served) -> Response:
-    """Tell the key that browsers subscribe with; it is made at first use. Needs the package cryptography on the server."""
+    """Tell the key that browsers subscribe with; it is made at first use. Needs cryptography on the server."""
 
     def do(rl: Relight) -> ActionResult:
         web_push.check_installed()

@@ -128,10 +128,13 @@ class Writer:
                 group[0].refuse(self._rollback_error(error, group[0].session))
                 return
             self._write_each(group)
+            self._return_unattributed(group)
             return
         except _UnattributedError as unattributed:
             self._write_each(group)
-            if all(type(pending.error) is not type(unattributed.error) for pending in group):
+            is_of_a_step = any(type(pending.error) is type(unattributed.error) for pending in group)
+            self._return_unattributed(group)
+            if not is_of_a_step:
                 raise unattributed.error from None  # from a signal handler in the leader's thread, of no step
             return
         except StoreError as error:
@@ -147,6 +150,15 @@ class Writer:
         self._rollback()
         for pending in group:
             self._write([pending])
+
+    def _return_unattributed(self, group: list[_PendingCommit]) -> None:
+        """Requeue followers whose error may be that of a second signal in the leader's thread. Each writes itself then,
+        where an error can only be its own: nobody gets another thread's exception."""
+        foreign = [one for one in group[1:] if one.error is not None and not isinstance(one.error, RelightError)]
+        for pending in foreign:
+            pending.committed, pending.error, pending.done, pending.exclusive = None, None, False, True
+            group.remove(pending)
+        self._queue.requeue(foreign)
 
     def _write_rows(self, group: list[_PendingCommit]) -> None:
         cursor = self._ready()
