@@ -372,10 +372,11 @@ class AgentSupervision(Supervision):
         policy, child, now_us = execution.policy, live.child, self._now_us()
         if live.is_asking:
             # Its hook has no reply, so the call does not begin; those beside it end first, and their results are kept.
-            is_late = now_us - live.progress_us > policy.quiet_seconds * 1e6
-            if is_late or live.observer.adapter.capabilities.begins_together or not live.running():
-                live.is_stopped = True
-                child.signal(signal.SIGKILL)
+            with live.beginning:
+                is_late = now_us - live.progress_us > policy.quiet_seconds * 1e6
+                if is_late or live.observer.adapter.capabilities.begins_together or not live.running():
+                    live.is_stopped = True
+                    child.signal(signal.SIGKILL)
             return
         live.halted = live.halted or self._limit_of(live)
         live.is_quiet = live.halted is None and self._quiet_until(policy) is not None

@@ -26,6 +26,7 @@ from relight.journal.effects.approvals import (
     is_about,
     matches,
     question_of,
+    session_digest,
     standing,
 )
 from relight.journal.fold import Fold
@@ -80,7 +81,7 @@ def decision_of(recorder: Recorder, heard: Heard, *, now_us: int) -> tuple[Decis
         before = filed(answers[question]) if question is not None else None
         until_us = before.until_us if before is not None else now_us + _expiry_us(policy)
         asked = recorder.recording.about(question_of(heard.call, heard.tool, heard.arguments))
-        value = [*msgspec.to_builtins(Filed("asked", until_us, native or ""))]
+        value = [*msgspec.to_builtins(Filed("asked", until_us, session_digest(native)))]
         used = [question] if question is not None and question != asked else []
         recorder.commit("mark", Changes(answer=[asked, value], used=used, note={"asks": asked}))
     return "wait", asked
@@ -161,5 +162,5 @@ def decide(context: Context, found: Found, *, allow: bool, reason: str | None = 
 
 def _answer(head: Head, policy: RunPolicy, *, allow: bool, now_us: int) -> list[Any]:
     """A decision about a coding agent's call, as stored."""
-    made = Filed("allow" if allow else "deny", now_us + _expiry_us(policy), head.native or "")
+    made = Filed("allow" if allow else "deny", now_us + _expiry_us(policy), session_digest(head.native))
     return [*msgspec.to_builtins(made)]

@@ -79,6 +79,9 @@ class LiveAttempt:
         """whether it was asked to end because it is halted"""
         self.is_asking = False
         """whether a call of it is held because a person has to allow it; it is ended for that"""
+        self.beginning = threading.Lock()
+        """held while it is decided and recorded whether a call may begin, and while the agent is ended for a question:
+        else a call could begin in between, and be cut off"""
         self.own_cost: OwnCost | None = None
         """the cost that the agent itself reported"""
         self.over = threading.Event()
@@ -286,15 +289,21 @@ class Start:
             self._life.hook_native = heard.native_id or self._life.hook_native
             if heard.kind in _LEADING and _stop_at_limit(self._context, observer, self._life, heard):
                 return None
-            if heard.kind == "tool_begins" and self._life.is_asking:
-                return self._held(self._life, heard, "a call beside it waits for a person; ask for it again")
+            with self._life.beginning:
+                return self._decided(observer, heard, self._life)
+        return self._decided(observer, heard, None)
+
+    def _decided(self, observer: Observer, heard: Heard, live: LiveAttempt | None) -> Mapping[str, Any] | Held | None:
+        """Record an event and reply to it. A call that a person has to allow waits; then no other begins."""
+        if heard.kind == "tool_begins" and live is not None and live.is_asking:
+            return self._held(live, heard, "a call beside it waits for a person; ask for it again")
         observer.catch_up(heard)
         decision = decision_of(observer.recorder, heard, now_us=self._context.clock.now_us())
         if decision is not None and decision[0] == "wait":
             self._on_question(decision[1])
-            if not self.adapter.capabilities.defers and self._life is not None:
-                self._life.is_asking = True
-                return self._held(self._life, heard, WAITS)
+            if not self.adapter.capabilities.defers and live is not None:
+                live.is_asking = True
+                return self._held(live, heard, WAITS)
         if decision is None or decision[0] == "allow":
             observer.record_hook(heard)
         return self.adapter.decides(heard, *decision) if decision is not None else None

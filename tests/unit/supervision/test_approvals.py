@@ -25,6 +25,8 @@ from relight.values.step import Changes
 
 PUSH = Heard(kind="tool_begins", call="c1", tool="Bash", arguments={"command": "git push"})
 WITHIN = 100.0
+NATIVE = "ses_1e5Qx9ZtLbV4mKp0RwYcTa8uGh"
+"""an id that is redacted as what looks random"""
 
 
 class Job:
@@ -43,7 +45,7 @@ class Job:
         context = self.rl._context
         recorder = recorder_for(context, resolve(context.store, "job"))
         begin_attempt(context, recorder, seconds=30)
-        recorder.commit("status", Changes(status=StatusChange(status="working"), native="n1"))
+        recorder.commit("status", Changes(status=StatusChange(status="working"), native=NATIVE))
         return recorder
 
     def hears(self, recorder: Recorder, heard: Heard = PUSH) -> tuple[Any, str] | None:
@@ -71,6 +73,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
 
 
 def test_a_permission_is_for_that_input_and_one_call_whatever_its_id(job: Job) -> None:
+    assert NATIVE not in job.rl._context.redactor().text(NATIVE)
     job.asks()
     job.decides(allow=True)
     recorder = job.recorder()

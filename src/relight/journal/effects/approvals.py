@@ -39,7 +39,12 @@ class Filed(msgspec.Struct, frozen=True, array_like=True):
     until_us: int
     """an answer that is not given by then, or an allowance that is not used by then, is a denial"""
     native: str
-    """the agent's native session at that time"""
+    """the agent's native session at that time, as `session_digest`"""
+
+
+def session_digest(native: str | None) -> str:
+    """A digest of a native session's id. The id itself may look like a secret, and would be redacted."""
+    return sha256((native or "").encode()).hexdigest()
 
 
 def filed(value: Any) -> Filed | None:
@@ -53,7 +58,7 @@ def filed(value: Any) -> Filed | None:
 def standing(value: Any, *, native: str | None, now_us: int) -> Standing | None:
     """How a question stands by its stored answer; None if there is no answer that holds for this native session."""
     found = filed(value)
-    if found is None or (found.answer != "asked" and found.native != (native or "")):
+    if found is None or (found.answer != "asked" and found.native != session_digest(native)):
         return None
     return "expired" if found.answer != "deny" and now_us >= found.until_us else found.answer
 
