@@ -37,7 +37,8 @@ def test_a_run_goes_to_its_end_with_its_tokens_and_cost(kind: str, tmp_path: Pat
         assert usage.cost == pytest.approx((3000 * 1.0 + 300 * 2.0 + 1500 * 0.1) / 1e6)
         s.do("verify", "job")
         assert not s.marked()
-        assert "report a tool call before it runs" in s.json("can-resume", "job")["agent"]["cannot"]
+        cannot = s.json("can-resume", "job")["agent"]["cannot"]
+        assert ("report a tool call before it runs" in cannot) == (kind != "gemini"), "Gemini CLI has a hook of ours"
 
 
 @pytest.mark.parametrize("victim", ["agent", "both"])
