@@ -91,8 +91,8 @@ def test_an_answer_that_is_late_does_not_undo_a_later_one(site: Site) -> None:
     page.wait_for_timeout(300)  # time for the second to be asked, were it not in line
     held[0][0].fulfill(body=held[0][1], content_type="text/html")
     page.evaluate("Promise.all([first, second])")
-    # At once: the next paint would mend it. The text itself, because a row that was not drawn yet has no inner text.
-    assert "the newest" in (page.locator("#rows").text_content() or "")
+    # The text itself, because a row that was not drawn yet has no inner text.
+    assert "the newest" in (page.locator("#rows").text_content() or "")  # at once: the next paint would mend it
     s.complete()
     s.close()
 
