@@ -279,6 +279,11 @@ class SubAgents(Protocol):
         """Ids of sub-agents, and of calls that began one, whose report is in these lines of the conversation."""
         ...
 
+    def report_in(self, result: Any) -> str | None:
+        """The report in the result of a call that began one, as a hook reports it; None if it has none: one that runs
+        in the background has only begun."""
+        ...
+
     def told(self, text: str, lines: Sequence[Line], *, at_us: int) -> Line:
         """A line that tells the agent this, to follow `lines`."""
         ...

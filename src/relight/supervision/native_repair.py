@@ -166,7 +166,8 @@ def results_of(
         slot = known.get(call.id)
         outcome = slot.outcome if slot is not None else outcomes.get(call.id)
         if outcome is not None and outcome.status in ("ok", "error"):
-            results[call.id] = NativeResult(text=_as_text(outcome.content), failed=outcome.status == "error")
+            as_reported = NativeResult(text=_as_text(outcome.content), failed=outcome.status == "error")
+            results[call.id] = reports.get(call.id, as_reported) if outcome.status == "ok" else as_reported
         elif slot is not None and (elsewhere := _known_elsewhere(slot, effect_of(call))):
             results[call.id] = elsewhere
             if slot.prior is not None and slot.prior.outcome is not None and elsewhere.text != LEFT_BEHIND:

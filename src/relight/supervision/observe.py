@@ -44,6 +44,8 @@ Changed = Callable[[], Sequence[str] | None]
 """which files changed since before the interrupted calls; None: not known"""
 _LEAST_COST: Final = 1e-6
 """smaller differences between our cost and the agent's are ignored"""
+_RECENT_LINES: Final = 50
+"""among how many lines a call is looked for that has just ended"""
 SIDECHAIN: Final = "subagent:"
 """prefix of the tool name of a sub-agent's call in journals of 0.1.0, which recorded it in its parent"""
 
@@ -270,6 +272,12 @@ class Observer:
             if heard.transcript is not None and self._follower is None:
                 self.follow(heard.transcript)
             self.sync()
+
+    def has_call(self, call: str) -> bool:
+        """Whether the reply that asked for this call is recorded, among the last lines."""
+        with self._lock:
+            fold = self.recorder.fold
+            return any(site.id == call for line in fold.messages[-_RECENT_LINES:] for site in fold.format.calls(line))
 
     # -- hooks ------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,9 @@ from relight.values.step import Changes
 NATIVE_FILE: Final = "native.jsonl"
 HOLD_SECONDS: Final = 15.0
 """longest time that a hook is left without a reply while its agent is ended; less than the client's timeout"""
+_LINE_SECONDS: Final = 0.05
+_LINE_TRIES: Final = 20
+"""how often a call that has ended is looked for in the transcript, where a budget has to be counted"""
 _ORPHAN_SECONDS: Final = 1.0
 _LEADING: Final = frozenset({"model_begins", "tool_begins", "other"})
 """hook events that a model call may follow; none follows the end of a turn"""
@@ -290,7 +293,12 @@ class Start:
             if heard.kind in _LEADING and _stop_at_limit(self._context, observer, self._life, heard):
                 return None
             with self._life.beginning:
-                return self._decided(observer, heard, self._life)
+                reply = self._decided(observer, heard, self._life)
+            if heard.kind == "tool_ended" and not heard.subagent and self.adapter.capabilities.gate:
+                # The reply that asked for the call may not have been in the transcript when the call began. It is
+                # recorded now, before the model is asked for the next one.
+                _stop_at_limit(self._context, observer, self._life, heard)
+            return reply
         return self._decided(observer, heard, None)
 
     def _decided(self, observer: Observer, heard: Heard, live: LiveAttempt | None) -> Mapping[str, Any] | Held | None:
@@ -553,6 +561,10 @@ def _stop_at_limit(context: Context, observer: Observer, live: LiveAttempt, hear
     if not budgets_of(context, identity).covering(identity.policy).counts_usage:
         return False
     observer.catch_up(heard)
+    for _ in range(_LINE_TRIES if heard.kind == "tool_ended" else 0):
+        if observer.has_call(heard.call) or live.over.wait(_LINE_SECONDS):
+            break
+        observer.catch_up(heard)
     limit = limit_of(context, observer)
     if limit is None:
         return False

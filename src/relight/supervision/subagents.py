@@ -11,6 +11,7 @@ never begun. That it was told, or that the agent delivered the report itself, is
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -35,11 +36,13 @@ from relight.sessions.context import Context
 from relight.sessions.opening import begin_attempt, create, lease_seconds_of, recorder_for
 from relight.sessions.recorder import Recorder
 from relight.supervision.observe import Changed, Observer
+from relight.values.call import Outcome
 from relight.values.ref import check_session_name
 from relight.values.session import Identity
 from relight.values.status import StatusChange
 from relight.values.step import Changes
 from relight.values.usage import Usage
+from relight.values.view import Result
 
 _DOMAIN: Final = "relight sub-agent 1"
 _TASK: Final = 2000
@@ -265,6 +268,7 @@ class SubAgentSessions:
 
     def interrupt(self) -> None:
         """The agent has ended: so have all that were not finished."""
+        self._complete_reported()
         for child in list(self._children.values()):
             self._guarded(child, _SubAgentSession.interrupt)
 
@@ -294,6 +298,7 @@ class SubAgentSessions:
             if name is None or not is_ours or name in self._children or head is None or head.reason in (REPORTED, TOLD):
                 continue
             self._taken(name, Found(identity=record.identity, head=head, seq=None))
+        self._complete_reported()
         if self._adapter.subagents is not None:
             reported = self._adapter.subagents.reported(self._parent.fold.messages)
             for child in list(self._children.values()):
@@ -301,6 +306,45 @@ class SubAgentSessions:
                 if child.is_reported(reported) and child.recorder.head.attempt == 1:
                     self._guarded(child, _SubAgentSession.settle)
         return [one for one in self._children.values() if one.is_open]
+
+    def _outcomes(self) -> dict[str, Outcome | None]:
+        """By the id of a call of the parent: how it ended, as a hook reported it."""
+        fold = self._parent.fold
+        outcomes = {slot.site.id: slot.outcome for slot in fold.slots()}
+        return outcomes | {key: effect.outcome for key, effect in fold.hooked.items()}
+
+    def _reports_of(self, calls: Iterable[str | None], subagents: SubAgents) -> dict[str, str]:
+        """The reports that a hook or the parent's conversation has for these calls, which began a child."""
+        wanted, outcomes, fold = set(calls), self._outcomes(), self._parent.fold
+        found = {
+            call: report
+            for call, outcome in outcomes.items()
+            if call in wanted and outcome is not None and outcome.status == "ok"
+            if (report := subagents.report_in(outcome.content)) is not None
+        }
+        left = {call for call in wanted if outcomes.get(call or "") is None} & subagents.reported(fold.messages)
+        for view in fold.format.read(fold.messages) if left else ():
+            for block in view.blocks:
+                # What we wrote ourselves tells of a death, or repeats what the child has recorded.
+                if isinstance(block, Result) and block.call in left and block.status == "ok" and not block.synthetic:
+                    found[block.call] = block.text
+        return found
+
+    def _complete_reported(self) -> None:
+        """A child whose report its parent has is completed: if it was killed with its agent, the end of its own file
+        may never have been written. One that was continued since then has more to tell."""
+        open_ones = [
+            one
+            for one in self._children.values()
+            if one.call is not None and one.status != "completed" and one.is_open and one.recorder.head.attempt <= 1
+        ]
+        if self._adapter.subagents is None or not open_ones:
+            return
+        reports = self._reports_of((one.call for one in open_ones), self._adapter.subagents)
+        for child in open_ones:
+            if child.call in reports:
+                change = StatusChange(status="completed", result=reports[child.call])
+                self._guarded(child, partial(_SubAgentSession.end, change=change))
 
     def results(self, calls: Iterable[NativeCall], changed: Changed) -> dict[str, NativeResult]:
         """What to tell about those of the unfinished calls that begin a sub-agent."""
@@ -317,8 +361,13 @@ class SubAgentSessions:
             if one.call is None and one.status != "completed"
         ]
         absent = NativeResult(text=perhaps_begun_text(nameless) if nameless else not_begun_text())
-        found = {call: by_call.get(call) for call in wanted}
-        return {call: self._result(one, subagents, changed) if one else absent for call, one in found.items()}
+        reports, outcomes = self._reports_of(wanted, subagents), self._outcomes()
+        results = {call: NativeResult(text=report, failed=False) for call, report in reports.items()}
+        for call in wanted.keys() - reports.keys():
+            child, outcome = by_call.get(call), outcomes.get(call)
+            if outcome is None or outcome.status != "ok":  # otherwise it runs in the background: a note tells of it
+                results[call] = self._result(child, subagents, changed) if child is not None else absent
+        return results
 
     def _result(self, child: _SubAgentSession, subagents: SubAgents, changed: Changed) -> NativeResult:
         if child.status == "completed":

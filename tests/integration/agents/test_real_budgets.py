@@ -56,12 +56,12 @@ def test_a_real_agent_is_halted_before_the_first_model_call_beyond_its_budget(
         s.remembers(TASK, "writes one", "writes two")
 
 
-def test_gemini_is_halted_at_its_budget_at_most_one_model_call_beyond_it(tmp_path: Path) -> None:
+def test_gemini_is_halted_before_the_first_model_call_beyond_its_budget(tmp_path: Path) -> None:
     with harness("gemini", tmp_path, SCRIPT) as s:
         # a reply reads about ten thousand tokens: two of them reach this, one does not
-        # The usage of a reply is in Gemini's file when it writes it; on a busy machine that can be after the next call.
-        asked = halted(s, "--budget-tokens", "15000")
-        assert (asked, lines(s.work)) in [(2, ["one"]), (3, ["one", "two"])]
+        assert halted(s, "--budget-tokens", "15000") == 2
+        # Whether the last call begins depends on when Gemini writes the reply's usage; the model is not asked again.
+        assert lines(s.work) in (["one"], ["one", "two"])
         s.do("resume", "job", "--yes", "--budget-tokens", "9000000")
         assert s.info().status == "completed"
         # The call that did not begin is in no file of its own: the model is asked for it again.
@@ -77,8 +77,7 @@ def test_a_real_agent_is_halted_by_the_budget_of_the_session_that_began_it(kind:
         rl.session("plan", budget_tokens=15_000) as plan,
     ):
         s.variables["RELIGHT_PARENT"] = plan.id
-        # What the parent and its tree have spent is read beside the agent: a call may begin in that moment.
-        assert halted(s) in (2, 3)
+        assert halted(s) == 2
         info = s.info()
         assert info.spawned_by == plan.id and "token budget of plan reached" in (info.reason or "")
         assert not s.agents()

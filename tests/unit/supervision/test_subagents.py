@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,10 @@ from relight.library.facade import Relight
 from relight.ports.agent import Heard, NativeCall
 from relight.sessions.opening import begin_attempt, recorder_for
 from relight.supervision.subagents import REPORTED, SubAgentSessions
+from relight.values.call import Intent, Outcome
 from relight.values.info import SessionInfo
 from relight.values.options import RunOptions
+from relight.values.step import Changes
 from tests.support.transcripts import CLAUDE_SESSION, ClaudeLines
 
 CLAUDE = ClaudeCode()
@@ -173,6 +176,47 @@ def test_a_report_that_the_agent_delivered_itself_is_not_told_again(family: Fami
     known.note_reports(())
     assert {one.reason for one in family.children().values()} == {REPORTED}
     assert known.note((), changed) is None
+
+
+def hook_ended(known: SubAgentSessions, call: str, result: Any) -> None:
+    """A hook of the parent has reported that this call began and ended."""
+    intent = Intent(id=call, name="Agent", effect="once", hooked=True, arguments={"prompt": "part"})
+    known._parent.commit("intent", Changes(intents=[intent]))
+    known._parent.commit("result", Changes(outcomes=[Outcome(id=call, status="ok", content=result)]))
+
+
+@pytest.mark.parametrize("ended_by", ["its supervisor", "a kill of both"])
+def test_one_whose_report_its_parent_has_is_completed_although_its_own_file_has_no_end(
+    family: Family, ended_by: str
+) -> None:
+    family.writes("a", ends=False)
+    known = family.supervised()
+    known.sync(family.path)
+    hook_ended(known, "toolu_a", {"status": "completed", "content": [{"type": "text", "text": "report of a"}]})
+    if ended_by == "its supervisor":
+        known.interrupt()
+        assert family.children()["a"].status == "completed"
+    again = family.supervised()
+    again.sync(family.path)
+    told = again.results(CALLS[:1], changed)["toolu_a"]
+    assert (told.text, told.failed) == ("report of a", False)
+    again.settle(lambda: "outcome unknown", 1_790_000_000_000_000)
+    [child] = family.children().values()
+    assert (child.status, child.reason) == ("completed", REPORTED)
+    assert family.supervised().note((), changed) is None
+
+
+def test_one_in_the_background_whose_call_has_ended_is_told_of_as_interrupted(family: Family) -> None:
+    family.writes("a", ends=False)
+    known = family.supervised()
+    known.sync(family.path)
+    hook_ended(known, "toolu_a", {"status": "async_launched", "agentId": "a"})
+    known.interrupt()
+    assert family.children()["a"].status == "terminated"
+    again = family.supervised()
+    reports = again.results(CALLS[:1], changed)
+    note = again.note(reports, changed)
+    assert reports == {} and note is not None and "sub-agent a" in note
 
 
 def test_a_call_that_only_a_hook_reported_is_in_doubt_in_the_child_and_its_parent_is_told(family: Family) -> None:

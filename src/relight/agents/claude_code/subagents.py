@@ -78,6 +78,10 @@ class ClaudeSubAgents:
                     found |= set() if text.startswith(_LAUNCHED) else {block["tool_use_id"]}
         return found
 
+    def report_in(self, result: Any) -> str | None:
+        finished = isinstance(result, dict) and result.get("status") == "completed"
+        return (_words(result.get("content")) or None) if finished else None
+
     def how_to_continue(self, one: str) -> str:
         return f"continue it with SendMessage to '{one}' instead of starting another"
 

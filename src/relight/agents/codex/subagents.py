@@ -59,6 +59,9 @@ class CodexSubAgents:
     def reported(self, lines: Sequence[Line]) -> set[str]:
         return {name for line in lines for text in _texts(rollout.payload_of(line)) for name in _REPORTED.findall(text)}
 
+    def report_in(self, result: Any) -> None:
+        """All of them run in the background."""
+
     def how_to_continue(self, one: str) -> str:
         return f"continue it with resume_agent and the id {one}, then send_input, instead of starting another"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import Any
 
 from relight.agents.opencode import database, rows
 from relight.agents.opencode.format import OPENCODE
@@ -31,6 +32,9 @@ class OpencodeSubAgents:
 
     def reported(self, lines: Sequence[Line]) -> set[str]:
         return {call for line in lines for call in OPENCODE.answers(line)}
+
+    def report_in(self, result: Any) -> str | None:
+        return result if isinstance(result, str) and result else None
 
     def how_to_continue(self, one: str) -> str:
         return f"continue it with the task tool and task_id '{one}' instead of starting another"
