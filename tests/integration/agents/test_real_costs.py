@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent_harness import KINDS, SECONDS, TASK, AgentHarness, append, harness, kill, lines
+from tests.support.load import allowed
 from tests.support.shell import command, eventually
 
 pytestmark = pytest.mark.agents
@@ -21,15 +22,6 @@ MAX_TRIES = 10
 HOOK_MS = 100
 FILES = 10_000
 DONE = {"text": "all done"}
-
-
-def allowed(milliseconds: float) -> float:
-    """On a machine that has more to do than it has cores everything takes as much longer: lately, or just now."""
-    began, worked = time.perf_counter(), time.thread_time()
-    while time.thread_time() < worked + 0.2:
-        pass
-    now = (time.perf_counter() - began) / 0.2
-    return milliseconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1), now)
 
 
 def first_request(s: AgentHarness, words: list[str], environment: dict[str, str]) -> float:
@@ -75,7 +67,7 @@ def test_a_resume_takes_little_longer_than_the_agent_itself(
             ours.append(first_request(s, command("resume", "job", "go on", "--yes", "-q"), environment))
         s.remembers(TASK, "writes one", "all done", "go on")
     over = min(ours) - min(alone)
-    cost(f"{kind}: resumed to its first request in {min(ours):.0f} ms, by itself in {min(alone):.0f} ms, {_load()}")
+    cost(f"{kind}: resumed to its first request in {min(ours):.0f} ms, by itself in {min(alone):.0f} ms, {busy()}")
     assert over <= allowed(most), f"{over:.0f} ms more: {ours} against {alone}"
 
 
@@ -102,9 +94,9 @@ def test_a_hook_takes_no_time_to_speak_of_among_ten_thousand_files(tmp_path: Pat
     took = sorted(int(one) / 1e6 for one in times.read_text().split())
     assert len(took) >= 2 * len(script), "not every hook was timed"
     middle, longest = statistics.median(took), took[-1]
-    cost(f"claude: {len(took)} hooks with {FILES:,} files, median {middle:.0f} ms, longest {longest:.0f} ms, {_load()}")
+    cost(f"claude: {len(took)} hooks with {FILES:,} files, median {middle:.0f} ms, longest {longest:.0f} ms, {busy()}")
     assert middle <= allowed(HOOK_MS), f"median {middle:.0f} ms, longest {longest:.0f} ms"
 
 
-def _load() -> str:
+def busy() -> str:
     return f"with a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"

@@ -17,10 +17,12 @@ import relight
 from tests.support import real_agents as real
 from tests.support.agent_harness import AgentHarness, append, lines
 from tests.support.figures import Figure
+from tests.support.load import allowed
 from tests.support.processes import environment, executable
 from tests.support.shell import eventually
 
 pytestmark = pytest.mark.agents
+FAILOVER_SECONDS = 2.0
 AGAIN = "outcome unknown|^interrupted"
 
 
@@ -143,7 +145,7 @@ def test_a_call_cut_off_by_a_kill_is_closed_for_the_other_agent(tmp_path: Path) 
 
 
 @pytest.mark.guarantee("G12")
-def test_a_limit_of_one_agent_hands_the_task_to_the_other_at_once(tmp_path: Path, figure: Figure) -> None:
+def test_a_limit_of_one_agent_hands_the_task_to_the_other_within_two_seconds(tmp_path: Path, figure: Figure) -> None:
     reset = str(int(time.time()) + 3600)
     unified = "anthropic-ratelimit-unified-"
     headers = {f"{unified}status": "rejected", f"{unified}reset": reset, f"{unified}representative-claim": "five_hour"}
@@ -159,7 +161,7 @@ def test_a_limit_of_one_agent_hands_the_task_to_the_other_at_once(tmp_path: Path
         [fell] = [one for one in steps if one.status and "it continues in codex" in (one.status["reason"] or "")]
         [began] = [one for one in steps if one.note.get("started") and one.seq > fell.seq]
         seconds = began.at.timestamp() - job.model.requests()[1].at
-        assert seconds < 20, "it waited, as for a limit's end"
+        assert seconds < allowed(FAILOVER_SECONDS)
         figure("G12", f"the other agent started {seconds:.1f} s after the provider's limit was met")
 
 

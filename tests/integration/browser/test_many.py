@@ -1,4 +1,4 @@
-"""Ten thousand sessions, thousands of steps: pages stay small, and what they count is true."""
+"""Ten thousand sessions, thousands of steps: pages stay quick and small, and what they count is true."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from playwright.sync_api import Browser, Page, expect
 import relight
 from tests.integration.browser.conftest import Site, served
 from tests.support.figures import Figure
+from tests.support.load import allowed
 from tests.support.many_sessions import crowd, long_session
 from tests.support.server_harness import ServerHarness
 
 SESSIONS = 10_000
 STEPS = 4_128
 EVERY = 40
+LIST_MS = 200
+SESSION_MS = 400
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +36,22 @@ def many(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
         harness.close()
 
 
-def painted_ms(page: Page, address: str) -> float:
-    """From the first byte asked for to the first paint, the best of a few: a figure.
-
-    `make bench`, which runs alone, has the bounds; beside other programs a bound tells how busy they are.
-    """
+def painted_ms(page: Page, address: str, promised_ms: float) -> float:
+    """From the first byte asked for to the first paint, the best of a few, of more if this machine is busy: what else
+    it does only ever adds."""
     script = """new Promise(go => new PerformanceObserver((list, mine) => { mine.disconnect(); go(list
         .getEntriesByName('first-contentful-paint')[0].startTime); }).observe({ type: 'paint', buffered: true }))"""
     took: list[float] = []
-    for _ in range(4):
+    while len(took) < 4 or (min(took) > allowed(promised_ms) and len(took) < 20):
         page.goto(address)
         took.append(float(page.evaluate(script)))
+    assert min(took) <= allowed(promised_ms), took
     return min(took)
 
 
-def test_the_first_page_of_ten_thousand_sessions_is_small(many: Site, figure: Figure) -> None:
+def test_the_first_page_of_ten_thousand_sessions_is_quick_and_small(many: Site, figure: Figure) -> None:
     page = many.page("/")
-    took = painted_ms(page, many.address("/"))
+    took = painted_ms(page, many.address("/"), LIST_MS)
     size = len(page.content().encode())
     expect(page.locator("tr.s")).to_have_count(100)
     expect(page.locator(".count")).to_have_text("10,001 sessions")
@@ -105,7 +107,7 @@ def test_what_a_filter_or_an_order_hides_is_counted(many: Site) -> None:
 def test_a_long_session_opens_at_its_end_and_earlier_steps_come_on_request(many: Site, figure: Figure) -> None:
     session = many.rl.sessions.get("long").id
     page = many.page(f"/sessions/{session}")
-    took = painted_ms(page, many.address(f"/sessions/{session}"))
+    took = painted_ms(page, many.address(f"/sessions/{session}"), SESSION_MS)
     size = len(page.content().encode())
     shown = page.locator("#rows > .row").count()
     assert 150 < shown <= 200

@@ -17,14 +17,13 @@ from tests.integration.browser.conftest import Site, stranger
 from tests.integration.browser.test_acting import confirm, editing
 from tests.integration.browser.test_live import working
 from tests.support.figures import Figure
+from tests.support.load import allowed
 from tests.support.server_process import Server
 from tests.support.shell import Shell
 from tests.unit.server.conftest import fill
 
 BACK_SECONDS = 3.0
 """within which a page is live again"""
-SLOWER = 3
-"""on a machine that has other things to do, so many times as long more as a page takes there to be opened and live"""
 
 
 def live(page: Page) -> None:
@@ -32,14 +31,10 @@ def live(page: Page) -> None:
 
 
 def back(began: float, page: Page) -> float:
-    """How long a page took to be live again; compared with how long one takes that is opened now."""
+    """How long a page took to be live again."""
     live(page)
     took = time.monotonic() - began
-    opened = time.monotonic()
-    page.reload()
-    live(page)
-    fresh = time.monotonic() - opened
-    assert took <= BACK_SECONDS + SLOWER * fresh, f"{took:.1f} s, and {fresh:.1f} s for one that is opened"
+    assert took <= allowed(BACK_SECONDS), f"{took:.1f} s"
     return took
 
 
