@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.browser.conftest import Site, ready, stranger
 from tests.integration.browser.test_live import working
-from tests.support.server_process import Server
 from tests.support.load import allowed
+from tests.support.server_process import Server
 from tests.support.shell import Shell
 from tests.unit.server.conftest import fill
 
