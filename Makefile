@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 JOBS   ?= auto
+# A quarter of the suite's time is waiting, for processes above all: three workers for two cores.
+WORKERS = $(if $(filter auto,$(JOBS)),$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))),$(JOBS))
 BIN    := .venv/bin
 READY  := .venv/.ready
 LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
@@ -22,7 +24,7 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
-	@PYTEST_DEBUG_TEMPROOT=$$(tools/scratch-directory) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -o tmp_path_retention_count=1 \
+	@PYTEST_DEBUG_TEMPROOT=$$(tools/scratch-directory) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o tmp_path_retention_count=1 \
 		$(patsubst %,--ignore tests/%,teeth integration/frameworks integration/browser)
 
 test-elsewhere: $(READY) ## the demo and the suite on a simulated machine without Linux's special calls
