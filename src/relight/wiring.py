@@ -23,7 +23,6 @@ from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime, RuntimeFactory, RuntimeRequest
 from relight.ports.schema import SchemaStatus
 from relight.ports.store import Store
-from relight.ports.workspace import Workspaces, WorkspacesFactory
 from relight.processes import inheritance
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import Heartbeat
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from relight.journal.prices import Price
     from relight.ports.blobs import Blobs, BlobsFactory
     from relight.ports.wakeup import WorkEngine
+    from relight.ports.workspace import Workspaces, WorkspacesFactory
     from relight.stores.postgres.store import PostgresStore
 
 KNOWN: Final = (

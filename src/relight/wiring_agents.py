@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from relight.agents.registry import BUILT_IN, COMMAND
 from relight.errors import UsageError
 from relight.journal import extensions
-from relight.ports.agent import Registration
+from relight.ports.registration import Registration
 from relight.system import entry_points
 from relight.system.entry_points import EntryPoint
 from relight.telemetry.notices import notice

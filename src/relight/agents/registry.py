@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relight.ports.agent import Registration
+from relight.ports.registration import Registration
 
 BUILT_IN: Final[dict[str, Registration]] = {
     "claude": Registration(

@@ -285,7 +285,7 @@ class Fold(Dialogue):
             self.streamed = []
         if changes.tools is not None:
             self.tools = changes.tools
-        if changes.messages and step.kind != "reset":
+        if changes.messages and (replied or words or self.answers or self.answered) and step.kind != "reset":
             self._apply_messages(step, changes, replied=replied, words=words)
         # One look for everything that is rare: most steps have nothing but a message.
         if (

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from relight.journal.redaction.recorded_fields import redacted
-from relight.ports.agent import AgentAdapter, Agents
 from relight.ports.clock import Clock, Entropy, Host
-from relight.ports.hooks import HookChannel
-from relight.ports.runtime import Runtime
 from relight.ports.store import Store
-from relight.ports.workspace import Workspaces
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE, Recording
@@ -24,6 +20,10 @@ from relight.values.step import Changes
 if TYPE_CHECKING:
     from relight.journal.prices import Price
     from relight.journal.redaction.redactor import Redactor
+    from relight.ports.agent import AgentAdapter, Agents
+    from relight.ports.hooks import HookChannel
+    from relight.ports.runtime import Runtime
+    from relight.ports.workspace import Workspaces
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

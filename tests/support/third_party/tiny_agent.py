@@ -26,10 +26,10 @@ from relight.ports.agent import (
     Line,
     NativeCall,
     NativeResult,
-    Registration,
     Surroundings,
     Transcript,
 )
+from relight.ports.registration import Registration
 from relight.ports.runtime import Runtime, RuntimeRequest
 from relight.runtimes.process.runtime import ProcessRuntime
 from relight.values.view import Message, Result, Text

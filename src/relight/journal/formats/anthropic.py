@@ -60,7 +60,8 @@ class Anthropic:
         content = message.get("content")
         if not isinstance(content, list):
             return ()
-        return tuple([_site(block) for block in content if _is(block, "tool_use")])
+        # Written out, here and in `answers`: a load asks both for every message.
+        return tuple([_site(one) for one in content if isinstance(one, dict) and one.get("type") == "tool_use"])
 
     def answers(self, message: ProviderDict) -> tuple[str, ...]:
         if message.get("role") != "user":
@@ -68,7 +69,8 @@ class Anthropic:
         content = message.get("content")
         if not isinstance(content, list):
             return ()
-        return tuple([text_of(block.get("tool_use_id")) for block in content if _is(block, "tool_result")])
+        found = [one for one in content if isinstance(one, dict) and one.get("type") == "tool_result"]
+        return tuple([text_of(one.get("tool_use_id")) for one in found]) if found else ()
 
     def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
         content: list[Any] = message["content"] if self.answers(message) else []

@@ -131,7 +131,7 @@ def read_step(session: str, row: Row) -> Step:
         message_count,
         turns,
         opens,
-        read_text(label),
+        None if label is None else read_text(label),
         key,
         digest,
         body,
