@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from relight.agents.native.line_format import call_key
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.ports.agent import Entry, Line, NativeCall, OwnCost
 from relight.values.usage import Usage, usage_seen
@@ -70,12 +71,7 @@ def entry_of(line: Line, *, usage: Usage | None, ends_turn: bool) -> Entry:
 
 def key_of(line: Line) -> str:
     """The `Entry.key` of a transcript line."""
-    message = message_of(line)
-    if calls := [site.id for site in ANTHROPIC.calls(message)]:
-        return "call:" + ",".join(calls)
-    if results := ANTHROPIC.answers(message):
-        return "result:" + ",".join(results)
-    return f"line:{_text(line, 'uuid')}"
+    return call_key(ANTHROPIC, message_of(line)) or f"line:{_text(line, 'uuid')}"
 
 
 def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, Line]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from relight.agents.native.line_format import LineFormat
 from relight.journal.formats.content import text_of
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
@@ -24,14 +25,11 @@ _HARNESS: Final = (
 )
 
 
-class Codex:
+class Codex(LineFormat):
     """The format of `~/.codex/sessions/**/rollout-*.jsonl`."""
 
     name = "codex"
-    native = True
     spans = True
-    shares = False
-    opens_with_user = False
 
     def recognises(self, message: ProviderDict) -> bool:
         kind, payload = message.get("type"), message.get("payload")
@@ -47,18 +45,8 @@ class Codex:
     def answers(self, message: ProviderDict) -> tuple[str, ...]:
         return OPENAI_RESPONSES.answers(_inner(message))
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        return ([(name, message) for name in answered], None) if answered else ([], message)
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        return list(fragments)
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         return _outer(OPENAI_RESPONSES.fragment(result))
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return [self.fragment(result) for result in results]
 
     def faults(self, message: ProviderDict) -> list[str]:
         return OPENAI_RESPONSES.faults(_inner(message))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.agents.native.line_format import call_key
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 from relight.ports.agent import Entry, Line, NativeCall
 from relight.values.usage import Usage
@@ -95,10 +96,8 @@ def key_of(line: Line) -> str:
     if kind == META:
         return META
     if kind == ITEM:
-        if calls := OPENAI_RESPONSES.calls(payload):
-            return "call:" + ",".join(site.id for site in calls)
-        if results := OPENAI_RESPONSES.answers(payload):
-            return "result:" + ",".join(results)
+        if (key := call_key(OPENAI_RESPONSES, payload)) is not None:
+            return key
         if isinstance(payload.get("id"), str):
             return f"line:{payload['id']}"
     if kind == _EVENT and isinstance(payload.get("turn_id"), str):

@@ -6,7 +6,6 @@ it if the former has no entry. The name of a session file has its time and the f
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,9 +14,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from relight.agents.native import jsonl
+from relight.agents.native.configuration import read_configuration
 from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
 from relight.ports.agent import Begun, Line, Surroundings
 from relight.system import private_directories
@@ -25,7 +25,6 @@ from relight.system import private_directories
 _SHORT: Final = 8
 _ROOT: Final = ".project_root"
 _CHATS: Final = "chats"
-_CONFIG_BYTES: Final = 1024 * 1024
 _MAX_PROJECTS: Final = 5000
 
 
@@ -57,7 +56,7 @@ def new_session(native_id: str, surroundings: Surroundings, *, at_us: int) -> Pa
 def _project(surroundings: Surroundings) -> Path | None:
     """The directory of this project; None if Gemini CLI has not run in it."""
     home, here = _projects(surroundings), os.path.realpath(surroundings.directory)
-    registered = read_config(gemini_home(surroundings) / "projects.json").get("projects")
+    registered = read_configuration(gemini_home(surroundings) / "projects.json").get("projects")
     slug = registered.get(here) if isinstance(registered, dict) else None
     if isinstance(slug, str) and re.fullmatch(r"[a-z0-9-]+", slug) and _root_of(home / slug) in (None, here):
         return home / slug
@@ -149,17 +148,6 @@ def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
 
 def default_model(surroundings: Surroundings) -> str | None:
     """The model that the environment or its settings name."""
-    settings = read_config(gemini_home(surroundings) / "settings.json").get("model")
+    settings = read_configuration(gemini_home(surroundings) / "settings.json").get("model")
     named = settings.get("name") if isinstance(settings, dict) else None
     return surroundings.environment.get("GEMINI_MODEL") or (named if isinstance(named, str) else None)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """A configuration file; empty if it cannot be read."""
-    try:
-        if path.stat().st_size > _CONFIG_BYTES:
-            return {}
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

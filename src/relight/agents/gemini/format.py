@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from relight.agents.native.line_format import LineFormat
 from relight.journal.formats.content import text_of
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
 from relight.journal.formats.gemini import GEMINI
@@ -20,14 +21,11 @@ SAID: Final = "user"
 _ROLES: Final[dict[str, Role]] = {SAID: "user", REPLY: "assistant"}
 
 
-class GeminiCli:
+class GeminiCli(LineFormat):
     """The format of `~/.gemini/tmp/*/chats/*.jsonl`."""
 
     name = "gemini_cli"
-    native = True
     spans = True
-    shares = False
-    opens_with_user = False
 
     def recognises(self, message: ProviderDict) -> bool:
         return (
@@ -47,18 +45,8 @@ class GeminiCli:
     def answers(self, message: ProviderDict) -> tuple[str, ...]:
         return GEMINI.answers(_content(message)) if message.get("type") == SAID else ()
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        return ([(name, message) for name in answered], None) if answered else ([], message)
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        return list(fragments)
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         return {"type": SAID, "content": [GEMINI.fragment(result)]}
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return [self.fragment(result) for result in results]
 
     def faults(self, message: ProviderDict) -> list[str]:
         return GEMINI.faults(_content(message))

@@ -17,6 +17,7 @@ from relight.agents.gemini import directories
 from relight.agents.gemini.format import REPLY, parts_of
 from relight.agents.gemini.records import call_id, resolved
 from relight.agents.native import jsonl
+from relight.agents.native.configuration import read_configuration
 from relight.agents.native.names import is_id
 from relight.journal.formats.content import text_of
 from relight.ports.agent import Heard, Hooks, Surroundings
@@ -47,7 +48,7 @@ def files(surroundings: Surroundings) -> dict[Path, bytes]:
     return {
         directory / name: json.dumps(content, indent=1).encode()
         for name, content in wanted.items()
-        if directories.read_config(directory / name) != content
+        if read_configuration(directory / name) != content
     }
 
 

@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from relight.agents.gemini.format import GEMINI_CLI, REPLY, SAID, parts_of
+from relight.agents.native.line_format import call_key
 from relight.agents.native.names import derived_id, stamp
 from relight.journal.formats.content import json_text, text_of
 from relight.ports.agent import Entry, Line, NativeCall, NativeResult
@@ -201,11 +202,7 @@ def _usage(given: Any) -> Usage | None:
 
 def key_of(line: Line) -> str:
     """The `Entry.key` of a line."""
-    if calls := GEMINI_CLI.calls(line):
-        return "call:" + ",".join(site.id for site in calls)
-    if results := GEMINI_CLI.answers(line):
-        return "result:" + ",".join(results)
-    return f"line:{line.get('id')}"
+    return call_key(GEMINI_CLI, line) or f"line:{line.get('id')}"
 
 
 def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from relight.agents.native.line_format import LineFormat
 from relight.journal.formats.content import arguments_of, image_at, placeholder, result_block, text_of
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
 from relight.values.view import Block, Message, Reason, Role, Text
@@ -16,14 +17,11 @@ KINDS: Final = frozenset({"part", "call", "result", "error"})
 _SILENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "retry"})
 
 
-class Opencode:
+class Opencode(LineFormat):
     """The format of sessions in `~/.local/share/opencode/opencode.db`."""
 
     name = "opencode"
-    native = True
     spans = True
-    shares = False
-    opens_with_user = False
 
     def recognises(self, message: ProviderDict) -> bool:
         kind = message.get("opencode")
@@ -48,21 +46,11 @@ class Opencode:
     def answers(self, message: ProviderDict) -> tuple[str, ...]:
         return (text_of(part_of(message).get("callID")),) if message.get("opencode") == "result" else ()
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        return ([(name, message) for name in answered], None) if answered else ([], message)
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        return list(fragments)
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         text = result.content if isinstance(result.content, str) else str(result.content)
         state = {"status": "completed", "output": text} if result.status == "ok" else {"status": "error", "error": text}
         data = {"type": "tool", "tool": result.name, "callID": result.call_id, "state": state}
         return {"opencode": "result", "message": {"data": {"role": "assistant"}}, "part": {"data": data}}
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return [self.fragment(result) for result in results]
 
     def faults(self, message: ProviderDict) -> list[str]:
         return argument_faults(self.calls(message))

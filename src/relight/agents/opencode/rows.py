@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.agents.native.line_format import call_key
 from relight.agents.opencode.format import OPENCODE, part_of, role_of, state_of
 from relight.ports.agent import Entry, Line, NativeCall, NativeResult
 from relight.values.call import OUTCOME_UNKNOWN
@@ -152,10 +153,8 @@ def _count(value: Any) -> int:
 
 def key_of(line: Line) -> str:
     """The `Entry.key` of a line: a copy under another id keeps the part of an id that has its time."""
-    if calls := OPENCODE.calls(line):
-        return f"call:{calls[0].id}"
-    if results := OPENCODE.answers(line):
-        return f"result:{results[0]}"
+    if (key := call_key(OPENCODE, line)) is not None:
+        return key
     place = line.get("part") if line.get("opencode") == "part" else line.get("message")
     named = place.get("id") if isinstance(place, dict) else None
     return f"{line.get('opencode')}:{str(named)[:_PREFIX_CHARS]}"

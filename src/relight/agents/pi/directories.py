@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from relight.agents.native import jsonl
+from relight.agents.native.configuration import read_configuration
 from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
 from relight.agents.pi.session_lines import HEADER
 from relight.ports.agent import Begun, Line, Surroundings
 
 _ID_CHARS: Final = 36
-_CONFIG_BYTES: Final = 1024 * 1024
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -90,27 +89,16 @@ def _header(path: Path) -> Line:
 
 def default_model(surroundings: Surroundings) -> str | None:
     """The model that its settings name."""
-    named = _config(surroundings, "settings.json").get("defaultModel")
+    named = read_configuration(pi_home(surroundings) / "settings.json").get("defaultModel")
     return named if isinstance(named, str) and named else None
 
 
 def key_names(surroundings: Surroundings) -> tuple[str, ...]:
     """The variables that providers of the user's own take their keys from."""
-    providers = _config(surroundings, "models.json").get("providers")
+    providers = read_configuration(pi_home(surroundings) / "models.json").get("providers")
     given = (
         [one.get("apiKey") for one in providers.values() if isinstance(one, dict)]
         if isinstance(providers, dict)
         else []
     )
     return tuple(key for key in given if isinstance(key, str) and _VARIABLE.fullmatch(key))
-
-
-def _config(surroundings: Surroundings, name: str) -> dict[str, Any]:
-    path = pi_home(surroundings) / name
-    try:
-        if path.stat().st_size > _CONFIG_BYTES:
-            return {}
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

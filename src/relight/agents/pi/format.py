@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from relight.agents.native.line_format import LineFormat
 from relight.journal.formats.content import arguments_of, blocks_of, placeholder, result_blocks, text_of
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
 from relight.values.view import Block, Image, Message, Reason, Role, Text
@@ -19,14 +20,11 @@ _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant", "too
 _SUMMARIES: Final = frozenset({"compaction", "branch_summary"})
 
 
-class Pi:
+class Pi(LineFormat):
     """The format of `~/.pi/agent/sessions/*/*.jsonl`."""
 
     name = "pi"
-    native = True
     spans = False
-    shares = False
-    opens_with_user = False
 
     def recognises(self, message: ProviderDict) -> bool:
         return (
@@ -54,13 +52,6 @@ class Pi:
         named = inner.get("toolCallId")
         return (named if isinstance(named, str) else "",)
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        return ([(name, message) for name in answered], None) if answered else ([], message)
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        return list(fragments)
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         text = result.content if isinstance(result.content, str) else str(result.content)
         return outer(
@@ -72,9 +63,6 @@ class Pi:
                 "isError": result.status != "ok",
             }
         )
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return [self.fragment(result) for result in results]
 
     def faults(self, message: ProviderDict) -> list[str]:
         return argument_faults(self.calls(message))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from relight.agents.native.line_format import call_key
 from relight.agents.native.names import derived_id, stamp
 from relight.agents.pi.format import PI, inner_of, outer
 from relight.ports.agent import Entry, Line, NativeCall, NativeResult
@@ -81,11 +82,7 @@ def _usage(given: Any) -> Usage | None:
 
 def key_of(line: Line) -> str:
     """The `Entry.key` of a line."""
-    if calls := PI.calls(line):
-        return "call:" + ",".join(site.id for site in calls)
-    if results := PI.answers(line):
-        return "result:" + ",".join(results)
-    return f"line:{line.get('id')}"
+    return call_key(PI, line) or f"line:{line.get('id')}"
 
 
 def pending(lines: Iterable[Line]) -> dict[str, NativeCall]:
