@@ -163,10 +163,14 @@ class Narrator:
         """call ids whose result a hook reported; the transcript repeats it later"""
         self._failing: set[str] = set()
         self._last_at: datetime | None = None
+        self._last = 0
         self._attempt = 0
 
     def rows(self, event: Event) -> list[Row]:
         """The rows of one event. A call has one where it begins and one where it ends."""
+        if event.seq != self._last + 1:
+            self._last_at = None  # when the step before it was made is not known
+        self._last = event.seq
         parts = {
             "attempt": self._attempts(event),
             "message": self._messages(event),

@@ -154,3 +154,35 @@ def test_every_step_is_read_whole_beside_the_history_and_nothing_of_it_twice(sit
         if page.locator("#step [rel=next]").count():
             page.locator("#step [rel=next]").click()
     expect(page.locator("#step [rel=next]")).to_have_count(0)
+
+
+def test_a_result_far_from_its_call_is_on_one_page_and_under_its_call_after_every_paint(site: Site) -> None:
+    """Over the edges of the windows, from the end to the beginning and back, and while the session grows."""
+    with site.rl.session("far", agent="mine", provider="anthropic") as s:
+        for number in range(230):
+            s.append({"role": "user", "content": f"<said {number}>"})
+            if number == 20:
+                use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make far"}}
+                s.append({"role": "assistant", "content": [use]})
+        page = conversation(site, s.id, WIDTHS[0])
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        output = [{"type": "tool_result", "tool_use_id": "t1", "content": "<far output>"}]
+        s.append({"role": "user", "content": output})
+        s.append({"role": "user", "content": "<said 230>"})
+        expect(page.locator("#tab")).to_contain_text("<said 230>")
+        expect(page.locator(".cutmark")).to_contain_text("the result of Bash make far came here")
+        expect(page.locator("#tab", has_text="<far output>")).to_have_count(0)
+        said = page.locator(".said .md").all_text_contents()
+        page.locator("#tab a", has_text="earlier").click()
+        expect(page.locator(".call .result")).to_have_text(re.compile("<far output>"))
+        said = [*page.locator(".said .md").all_text_contents(), *said]
+        assert [one.strip() for one in said] == [f"<said {number}>" for number in range(231)]
+        page.locator("#tab a", has_text="later").click()
+        expect(page.locator(".cutmark")).to_have_count(1)
+        rows = site.page(f"/sessions/{s.id}", viewport={"width": WIDTHS[0], "height": 844})
+        far = rows.locator("#rows > .row", has_text="make far")
+        expect(far).to_have_count(1)  # the row of the call goes on here
+        rows.locator("[data-more='earlier']").click()
+        expect(rows.locator("#rows")).to_contain_text("said 3")
+        expect(far).to_have_count(1)
+        expect(far).not_to_contain_text("not begun")

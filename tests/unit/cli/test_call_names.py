@@ -55,10 +55,9 @@ def test_a_call_that_was_asked_for_long_ago_is_told_by_its_tool(
         reported = capfd.readouterr().out
         assert ("run_tests tests/unit" in reported or words[0] == "show") and ID not in reported, reported
     events = list(harness.rl.history.events("job", after=before))
-    said = conversation(events, "openai", None, lambda: harness.rl.history.load("job"))
-    assert [part.title for one in said for part in one.parts] == ["result of run_tests tests/unit"]
     unknown = conversation(events, "openai", None)
     assert [part.title for one in unknown for part in one.parts] == ["result of an earlier call"]
     window = f"/sessions/{harness.rl.sessions.get('job').id}?after={before}"
-    answered = harness.client().get(window, headers={"Accept": "text/html"})
-    assert answered.status_code == 200 and "run_tests tests/unit" in answered.text
+    for tab in ("", "&tab=conversation"):
+        answered = harness.client().get(window + tab, headers={"Accept": "text/html"})
+        assert answered.status_code == 200 and "run_tests tests/unit" in answered.text, tab

@@ -8,7 +8,7 @@ image is loaded only when it is opened; beyond a bound on what one page formats,
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -17,7 +17,6 @@ import msgspec
 from relight.history.events import Event
 from relight.history.narration import CallNames, call_line
 from relight.journal.formats.registry import detect
-from relight.library.loaded import Loaded
 from relight.server.reading.inert import CUT_BYTES, CUT_LINES, preview
 from relight.server.reading.tools import Shown, as_json, shown_call, shown_result
 from relight.text import format as words
@@ -46,6 +45,8 @@ class Part(msgspec.Struct, kw_only=True):
     seq: int = 0
     index: int = 0
     """index in the step, for the address of the whole value"""
+    call: str = ""
+    """of a call or a result: the call's id"""
     text: str = ""
     title: str = ""
     mark: str = ""
@@ -77,7 +78,8 @@ class Part(msgspec.Struct, kw_only=True):
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """One card: a message, or what one reply says; or a marker of a compaction or rewind."""
+    """One card: a message, or what one reply says; or a marker: of a compaction, a rewind, or a result that is shown
+    under its call in another window."""
 
     seq: int
     at: datetime
@@ -85,6 +87,8 @@ class Entry(msgspec.Struct, kw_only=True):
     parts: list[Part] = []
     cut: str = ""
     """text of the marker"""
+    of: int = 0
+    """of a marker: the step that it points at"""
     left: bool = False
     """no longer in the model's view"""
 
@@ -93,23 +97,36 @@ def conversation(
     events: Iterable[Event],
     provider: str | None,
     view: frozenset[int] | None,
-    load: Callable[[], Loaded] | None = None,
+    window: tuple[int, int] | None = None,
 ) -> list[Entry]:
     """The cards of these events, in order. `view`: the seqs that the model sees; None: all.
 
-    `load` reads the session, for the name of a call that began before the first event."""
-    cards = _Cards(provider, view, CallNames(call_line, load))
+    `window`: (after, upto), for the cards of these steps only. Everything has one place in the journal, so that of
+    windows side by side one shows it: a result that of its call, a card ends at the window's edge."""
+    cards = _Cards(provider, view, window)
     for event in events:
         cards.read(event)
-    return [one for one in cards.entries if one.parts or one.cut]
+    found = [one for one in cards.entries if one.parts or one.cut]
+    return found if window is None else [one for one in found if window[0] < one.seq <= window[1]]
+
+
+def unpaired(parts: Sequence[Part]) -> tuple[set[str], set[str]]:
+    """The calls among these that are not whole, and the results without their call: whose other half may be before
+    them, and whose after them."""
+    calls = [one for one in parts if one.kind == "call"]
+    early = {one.call for one in calls if one.index >= _FIRST_INTENT}
+    before = {one.call for one in calls if not one.results and not one.begun} - early
+    later = {one.call for one in calls if all(each.reported and not each.also for each in one.results)}
+    return before | {one.call for one in parts if one.kind == "result"}, later | early
 
 
 class _Cards:
     """Builds the cards of a conversation, event by event."""
 
-    def __init__(self, provider: str | None, view: frozenset[int] | None, names: CallNames) -> None:
+    def __init__(self, provider: str | None, view: frozenset[int] | None, window: tuple[int, int] | None) -> None:
         self.entries: list[Entry] = []
-        self._provider, self._view, self._names = provider, view, names
+        self._provider, self._view, self._names = provider, view, CallNames(call_line)
+        self._window, self._last = window, 0
         self._calls: dict[str, Part] = {}
         """the newest call of each id; providers reuse ids, and after a rewind the same one is asked for again"""
         self._early: dict[str, Entry] = {}
@@ -120,6 +137,9 @@ class _Cards:
 
     def read(self, event: Event) -> None:
         """Add what a step says."""
+        if event.seq != self._last + 1 or (self._window is not None and self._last in self._window):
+            self._reply = None
+        self._last = event.seq
         if event.kind in ("rewind", "reset"):
             self._reply = None
             self.entries.append(_marker(event))
@@ -160,6 +180,7 @@ class _Cards:
         part = part_of(block)
         part.seq, part.index = event.seq, index
         if isinstance(block, Call):
+            part.call = block.id
             self._names.learn(block.id, block.name, block.arguments)
             if (early := self._early.pop(block.id, None)) is not None:
                 part.results, part.begun, early.parts = early.parts[0].results, early.seq, []
@@ -191,13 +212,17 @@ class _Cards:
         call = self._calls.get(result.call)
         name = call.title if call is not None else self._names.of(result.call)
         part = _result_part(result, name.split(" ", maxsplit=1)[0], result.text if content is None else content)
-        part.seq, part.index, part.reported = event.seq, index, content is not None
+        part.seq, part.index, part.reported, part.call = event.seq, index, content is not None, result.call
         if result.call not in self._early:  # an early one belongs to the reply whose message is still to come
             self._reply = None
         if call is None:
             part.title = f"result of {name}"
             self._card(event, "tool").parts = [self._within(part)]
-        elif call.results and call.results[-1].reported != part.reported and not call.results[-1].also:
+            return part
+        if self._window is not None and call.seq <= self._window[0] and not call.results:
+            text = f"the result of {self._names.of(result.call)} came here; it is under its call"
+            self.entries.append(Entry(seq=event.seq, at=event.at, speaker="", cut=text, of=call.seq))
+        if call.results and call.results[-1].reported != part.reported and not call.results[-1].also:
             part = call.results[-1] = _one_result(call.results[-1], part)
         else:
             call.results = [*call.results, self._within(part)]

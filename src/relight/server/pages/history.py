@@ -1,7 +1,7 @@
 """The rows of the history tab: a journal's narration (history/narration.py), folded, marked and filtered. Pure.
 
 The intent and the outcome of a tool call are one row, at the intent; attempts are rules across the page. The events of
-a window begin some steps before it, so that an outcome in it finds its call; the rows of those steps are not shown.
+a window come with those around it, and with every other step of a call in it; the rows of those steps are not shown.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from relight.errors import Corrupt, NotFound
 from relight.history.events import Event
-from relight.history.narration import Narrator, Row
+from relight.history.narration import EARLIER, Narrator, Row
 from relight.journal.lineage import visible
+from relight.server.pages.timeline.far_steps import Unpaired, read_around
 from relight.server.pages.timeline.outline import checkpoint_rows, outline_of
 from relight.text.safe import one_line
 from relight.values.info import SessionInfo
@@ -34,14 +35,13 @@ FILTERS: Final[tuple[Filter, ...]] = ("all", "problems", "model", "tools", "mark
 def history_rows(
     events: Iterable[Event],
     provider: str | None = None,
-    load: Callable[[], Any] | None = None,
     *,
     density: Density = "turns",
 ) -> list[Row]:
     """The rows of a session's events, in order. A call without outcome stays marked as open."""
     if density == "events":
         return [_as_event(event) for event in events]
-    narrator, rows, rule = Narrator(provider, load), list[Row](), None
+    narrator, rows, rule = Narrator(provider), list[Row](), None
     for event in events:
         for row in narrator.rows(event):
             if row.begun is not None:
@@ -159,9 +159,6 @@ def filtered(rows: Sequence[Row], kind: Filter) -> list[Row]:
 
 STEPS: Final = 200
 ALL: Final = 5000
-SEED: Final = 40
-_SEEDS: Final = (SEED, 10 * SEED, ALL)
-"""steps around the window that are read too, so that calls across its edges are whole: more if fewer do not do"""
 _POSITION: Final = re.compile(r"@?(\d{1,12})")
 
 
@@ -248,25 +245,25 @@ def window_rows(rl: Relight, info: SessionInfo, window: Window, *, density: Dens
 
 def _narrated(rl: Relight, info: SessionInfo, window: Window, density: Density) -> tuple[list[Row], Corrupt | None]:
     """The rows of a window, and the damage that ends them."""
-    for seed in _SEEDS:
-        low, high = max(0, window.after - seed), min(window.newest, window.upto + seed)
-        events, damage = list[Event](), None
-        try:
-            for event in rl.history.events(info.id, after=low, upto=high):
-                events.append(event)
-        except Corrupt as error:
-            damage = error
-        rows = history_rows(events, info.provider, partial(rl.history.load, info.id), density=density)
-        rows = [row for row in rows if row.last > window.after and row.seq <= window.upto]
-        lone = [one for one in _each(rows) if one.part.startswith("outcome")] if low else []
-        lone += [row for row in rows if row.word == "tool" and 0 < row.asked <= low]
-        later = [one for one in _each(rows) if one.mark == "…" and one.begins] if high < window.newest else []
-        if damage is not None or not lone + later:
-            break
-    else:
-        for one in later:
-            one.mark, one.detail = "", [f"no end of it within the next {ALL:,} steps"]
-    return rows, damage
+
+    def read(events: Iterable[Event]) -> list[Row]:
+        rows = history_rows(events, info.provider, density=density)
+        return [row for row in rows if row.last > window.after and row.seq <= window.upto]
+
+    unpaired = partial(_unpaired, folded=density == "turns")
+    return read_around(rl, info, (window.after, window.upto), read, unpaired)
+
+
+def _unpaired(rows: Sequence[Row], *, folded: bool) -> Unpaired:
+    """The calls among these rows that are not whole, or whose request is not among them: whose other half may be before
+    them, and whose after them."""
+    alone = {row.call for row in rows if folded and row.word == "tool"}
+    lone = {one.call for one in _each(rows) if one.part.startswith("outcome") or one.text == EARLIER}
+    is_open = {one.call for one in _each(rows) if one.begins and one.mark == "…"}
+    for row in rows:  # the result may be in a message too, but for a call that a hook reported
+        ended = (one for one in row.calls if one.part.startswith("message") or (one.begins and not one.asked))
+        is_open |= row.asks.keys() - {one.call for one in ended if one.mark != "…"} if folded else set()
+    return alone | lone, alone | is_open
 
 
 def _each(rows: Iterable[Row]) -> Iterator[Row]:
@@ -313,7 +310,7 @@ def opens_at(rl: Relight, info: SessionInfo) -> int | None:
     after = max(begins - 1, info.seq - STEPS)
     try:
         events = events_of(rl, info.id, after, info.seq)
-        rows = history_rows(events, info.provider, partial(rl.history.load, info.id), density="steps")
+        rows = history_rows(events, info.provider, density="steps")
     except Corrupt:
         return None
     failing = [row.seq for row in rows if row.problem]

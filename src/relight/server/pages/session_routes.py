@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +22,6 @@ from relight.server.pages.history import (
     ALL,
     DENSITIES,
     FILTERS,
-    SEED,
     Window,
     events_of,
     opens_at,
@@ -37,6 +35,7 @@ from relight.server.pages.session import TABS, actions_of, call_rows, count_fork
 from relight.server.pages.site import Site, address
 from relight.server.pages.step import step_values
 from relight.server.pages.timeline.axis import Axis
+from relight.server.pages.timeline.far_steps import Unpaired, read_around
 from relight.server.pages.timeline.folding import Group, groups_of
 from relight.server.pages.timeline.outline import Outline, outline_of
 from relight.text import format as words
@@ -345,17 +344,16 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
     window = window_of(
         info.seq, at=position(asked.get("at")), upto=position(asked.get("upto")), after=position(asked.get("after"))
     )
-    view = view_of(site.rl, info)
-    events, damage = [], ""
-    try:
-        # Some steps before and after it too, so that a result finds its call, and a call its result.
-        for event in site.rl.history.events(info.id, after=max(0, window.after - SEED), upto=window.upto + SEED):
-            events.append(event)
-    except Corrupt as error:
-        damage = error.message
-    entries = conversation.conversation(events, info.provider, view, partial(site.rl.history.load, info.id))
-    entries = [one for one in entries if window.after < one.seq <= window.upto]
-    return {"window": window, "entries": entries, "damage_here": damage}
+    view, edges = view_of(site.rl, info), (window.after, window.upto)
+
+    def read(events: list[Event]) -> list[conversation.Entry]:
+        return conversation.conversation(events, info.provider, view, edges)
+
+    def unpaired(entries: list[conversation.Entry]) -> Unpaired:
+        return conversation.unpaired([part for one in entries for part in one.parts])
+
+    entries, damage = read_around(site.rl, info, edges, read, unpaired)
+    return {"window": window, "entries": entries, "damage_here": damage.message if damage is not None else ""}
 
 
 def _calls(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:

@@ -7,7 +7,7 @@ what it answers. The plan of a resume and the raw step are loaded when they are 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,21 +17,21 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from relight.errors import Corrupt, RelightError
+from relight.errors import RelightError
 from relight.history.events import Event
 from relight.history.narration import Narrator
 from relight.server.pages.checkpoint import actions_of, checkpoint_view
-from relight.server.pages.conversation import Entry, Part, conversation
+from relight.server.pages.conversation import Entry, Part, conversation, unpaired
 from relight.server.pages.files import Files, body_of, files_of
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Site
+from relight.server.pages.timeline.far_steps import Unpaired, read_around
 from relight.server.reading.inert import preview
 from relight.text import format as words
 from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
     from relight.files.diff import FileDiff
-    from relight.library.loaded import Loaded
 
 AROUND: Final = 60
 """steps before and after it that are read too"""
@@ -73,17 +73,15 @@ class StepView(msgspec.Struct, kw_only=True):
     next: int | None
 
 
-def step_view(
-    events: Sequence[Event], seq: int, provider: str | None, load: Callable[[], Loaded] | None = None
-) -> StepView | None:
+def step_view(events: Sequence[Event], seq: int, provider: str | None) -> StepView | None:
     """The view of a step among its neighbours; None if it is not among these events."""
     event = next((one for one in events if one.seq == seq), None)
     if event is None:
         return None
-    entries = conversation(events, provider, None, load)
+    entries = conversation(events, provider, None)
     parts = [part for entry in entries for part in entry.parts if seq in part.steps]
     calls = [part for part in parts if part.kind == "call"]
-    narrator = Narrator(provider, load)
+    narrator = Narrator(provider)
     rows = [row for one in events for row in narrator.rows(one) if row.seq == seq]
     row = rows[0] if rows else None
     seqs = [one.seq for one in events]
@@ -107,6 +105,10 @@ def step_view(
         previous=max((one for one in seqs if one < seq), default=None),
         next=min((one for one in seqs if one > seq), default=None),
     )
+
+
+def _unpaired(step: StepView | None) -> Unpaired:
+    return unpaired(step.parts) if step is not None else ((), ())
 
 
 def _given(entries: Sequence[Entry], seq: int, shown: Sequence[Part]) -> list[Entry]:
@@ -167,16 +169,11 @@ def _also(event: Event) -> tuple[str]:
 
 def step_values(site: Site, info: SessionInfo, seq: int) -> dict[str, Any]:
     """Template values of a step; `step` is None if it cannot be read."""
-    events: list[Event] = []
-    trouble = "" if 0 < seq <= info.seq else f"There is no step @{seq}."
-    try:
-        if not trouble:
-            upto = min(info.seq, seq + AROUND)
-            for event in site.rl.history.events(info.id, after=max(0, seq - AROUND - 1), upto=upto):
-                events.append(event)
-    except Corrupt as error:  # of a neighbour, or of the step itself
-        trouble = error.message
-    found = step_view(events, seq, info.provider, partial(site.rl.history.load, info.id))
+    found, trouble = None, "" if 0 < seq <= info.seq else f"There is no step @{seq}."
+    if not trouble:
+        read = partial(step_view, seq=seq, provider=info.provider)
+        found, damage = read_around(site.rl, info, (seq - 1, seq), read, _unpaired, AROUND)
+        trouble = damage.message if damage is not None else ""  # of a neighbour, or of the step itself
     values: dict[str, Any] = {
         "step": found,
         "session": info.id,
