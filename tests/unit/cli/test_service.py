@@ -43,6 +43,11 @@ def test_a_store_with_spaces_and_percents_is_one_variable_of_the_unit() -> None:
     assert "EnvironmentFile=%h/.config/relight.env" in printed(SECRET, LINUX).splitlines()
 
 
+@pytest.mark.parametrize("store", [ODD, SECRET])
+def test_the_unit_finds_the_agents_that_its_user_finds(store: str) -> None:
+    assert "Environment=PATH=/opt/bin:/bin" in printed(store, LINUX).splitlines()
+
+
 def test_launchd_takes_the_agent_and_leaves_supervisors_running() -> None:
     found = plistlib.loads(printed(ODD, DARWIN).encode())
     assert found["ProgramArguments"] == [sys.executable, "-P", "-m", "relight.cli", "resume", "--all", "--yes"]

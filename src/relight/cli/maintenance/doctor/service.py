@@ -22,14 +22,19 @@ def service_file(store: str, platform: Platform, environment: Mapping[str, str],
     if platform.is_macos:
         return _agent(store, environment, home)
     if platform.is_linux:
-        return _unit(store)
+        return _unit(store, environment)
     hints = ["have this run when the machine has started: relight resume --all --yes"]
     raise UsageError(
         f"no service is known for {platform.system}; there are: systemd (Linux), launchd (macOS)", hints=hints
     )
 
 
-def _unit(store: str) -> list[str]:
+def _path(environment: Mapping[str, str]) -> str:
+    """The present PATH: that of a service manager has no coding agent in it."""
+    return environment.get("PATH", "/usr/bin:/bin")
+
+
+def _unit(store: str, environment: Mapping[str, str]) -> list[str]:
     """A systemd user unit. `KillMode=process`: the supervisors that it starts outlive it."""
     variables = f"EnvironmentFile=%h/{_FILE}" if _is_secret(store) else f"Environment={_word(f'RELIGHT_STORE={store}')}"
     return [
@@ -42,6 +47,7 @@ def _unit(store: str) -> list[str]:
         "Type=oneshot",
         "RemainAfterExit=yes",
         "KillMode=process",
+        f"Environment={_word(f'PATH={_path(environment)}')}",
         variables,
         f"ExecStart={' '.join(_word(word.replace('$', '$$')) for word in (sys.executable, *_RESUME))}",
         "",
@@ -51,10 +57,9 @@ def _unit(store: str) -> list[str]:
 
 
 def _agent(store: str, environment: Mapping[str, str], home: str) -> list[str]:
-    """A launchd agent. `AbandonProcessGroup`: the supervisors that it starts outlive it. launchd's own PATH has no
-    coding agent in it, so the present one is passed."""
+    """A launchd agent. `AbandonProcessGroup`: the supervisors that it starts outlive it."""
     command = [sys.executable, *_RESUME]
-    variables = {"PATH": environment.get("PATH", "/usr/bin:/bin")}
+    variables = {"PATH": _path(environment)}
     if _is_secret(store):
         command = ["/bin/sh", "-c", f'set -a; . "$HOME/{_FILE}"; exec "$0" "$@"', *command]
     else:
