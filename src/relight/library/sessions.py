@@ -19,6 +19,7 @@ from relight.sessions import names, opening
 from relight.values.acknowledged import Acknowledged
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
+from relight.values.session import Identity
 from relight.values.status import LIVE, STATUSES, Status
 from relight.values.tombstone import Tombstone
 
@@ -29,14 +30,12 @@ if TYPE_CHECKING:
     from relight.operations import operator, retention
     from relight.operations import remove as removing
     from relight.sessions import shared as sharing
-    from relight.sessions.entry import reopening
 else:
     attention, queries, operator = map(
         LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.operator")
     )
     searching = LazyModule("relight.history.search")
     acknowledging = LazyModule("relight.operations.acknowledge")
-    reopening = LazyModule("relight.sessions.entry.reopening")
     removing, retention, sharing = map(
         LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.sessions.shared")
     )
@@ -190,17 +189,20 @@ class Sessions(Noun):
         """Rename a session, or change its labels: those given replace or join the others, None removes one. No step is
         written. Conflict if another session has the name."""
         found = self._found(ref)
-        kept = {key: value for key, value in (labels or {}).items() if value is not None}
+        given = dict(labels or {})
+        kept = {key: value for key, value in given.items() if value is not None}
         fields = opening.checked_fields(labels=kept, metadata=None)
-        changed: dict[str, Any] = {}
-        if labels:
-            before = {key: value for key, value in found.identity.labels.items() if key not in labels}
-            changed["labels"] = before | fields.get("labels", {})
         if name is not None and name != found.identity.name:
             names.check_free(self._context, name)
             names.release_archived(self._context, name)
-            changed["name"] = name
-        reopening.record_options(self._context, found.identity.id, changed)
+
+        def change(now: Identity) -> Identity:
+            # Onto the labels as they are stored then: what somebody else gave it meanwhile stays.
+            others = {key: value for key, value in now.labels.items() if key not in given}
+            return msgspec.structs.replace(now, name=name or now.name, labels=others | fields.get("labels", {}))
+
+        if given or name is not None:
+            self._context.store.update(found.identity.id, change)
         return self._info(found.identity.id)
 
     def acknowledge(self, ref: str, *, seconds: float | None = None) -> Acknowledged:

@@ -117,6 +117,16 @@ def test_chosen_rows_stay_chosen_through_updates_and_are_removed_as_listed(site:
     expect(page.locator("tr.s", has_text="done-101")).to_contain_text("queued")
     expect(box).to_be_checked()
     assert violations(page) == []
+    page.locator("[data-several=label]").click()
+    page.get_by_label("Label (such as team)").fill("team")
+    expect(page.locator("#dialog [data-confirm]")).to_be_disabled()
+    page.get_by_label("Value").fill("web shop")
+    expect(page.locator("#dialog .cmd code")).to_contain_text("relight label --add 'team=web shop'")
+    assert violations(page) == []
+    page.locator("#dialog [data-confirm]").click()
+    expect(page.locator(".toast")).to_contain_text("1 labelled")
+    assert site.rl.sessions.get("done-101").labels == {"team": "web shop"}
+    page.get_by_label("choose done-101").check()
     page.get_by_label("all that match").check()
     page.locator("[data-several=archive]").click()
     expect(page.locator("#dialog h2")).to_have_text("Archive 103 sessions")

@@ -109,6 +109,8 @@ def test_codes_are_told_apart() -> None:
         (["--store", "mysql://x", "list"], "RL-1006", 2),
         (["rewind", "fix-login@2"], "RL-1004", 2),
         (["label", "fix-login", "12"], "RL-1002", 2),
+        (["label", "fix-login"], "RL-1000", 2),
+        (["label", "fix-login", "early", "--add", "team=web"], "RL-1000", 2),
         (["fork", "fix-login", "--name", "../../x"], "RL-1002", 2),
         (["settle", "fix-login", "c1", "--result", "x", "--retry"], "RL-1000", 2),
         (["settle", "fix-login", "c1"], "RL-2001", 3),

@@ -392,6 +392,12 @@ def test_labels_name_checkpoints(shell: Shell, some: relight.Relight) -> None:
     assert [one["label"] for one in shell.json("checkpoints", "fix-login", "--labelled")] == ["early", "tests-red"]
 
 
+def test_labels_of_a_session_are_given_and_taken_away(shell: Shell, some: relight.Relight) -> None:
+    assert shell.json("label", "fix-login", "--add", "team=web", "--add", "a=b=c")["labels"]["a"] == "b=c"
+    assert [one["name"] for one in shell.json("list", "--label", "team=web")] == ["fix-login"]
+    assert "team" not in shell.json("label", "fix-login", "--remove", "team", "--remove", "none")["labels"]
+
+
 def doubtful(rl: relight.Relight, shell: Shell) -> None:
     """A session whose mail may or may not have gone out."""
     with rl.session("mail") as s:

@@ -1,4 +1,4 @@
-"""`/api/archive`, `/api/resume`, `/api/stop`, `/api/remove`: the same for several sessions with one request.
+"""`/api/archive`, `/api/resume`, `/api/stop`, `/api/label`, `/api/remove`: the same for several sessions at once.
 
 Each session is a change of its own, with its plan hash, its audit entry and its outcome in the response. One that is
 refused does not stop the others.
@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.errors import RelightError
+from relight.errors import RelightError, UsageError
 from relight.journal.bulk_resume import FailureGroup, group_by_failure
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
@@ -42,6 +42,14 @@ class SeveralBody(Why):
     plans: dict[Short, Short] = Field(
         default={}, max_length=MAX, description="session to the `plan` of its preview; one that has changed is skipped"
     )
+
+
+class LabelBody(SeveralBody):
+    """A label to give to sessions, or to take from them."""
+
+    key: Annotated[str, Field(min_length=1, max_length=500, examples=["team"])]
+    value: Short | None = Field(default=None, description="its value; it replaces the one that a session has")
+    remove: bool = Field(default=False, description="Take the label away instead.")
 
 
 def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
@@ -108,6 +116,19 @@ def stop_several(request: Request, served: Served, body: SeveralBody) -> Respons
     return _each(request, served, "stop", body, do)
 
 
+@post(router, "/api/label", model=SeveralDocument)
+def label_several(request: Request, served: Served, body: LabelBody) -> Response:
+    """Give a label to several sessions, or take it from them. Their other labels and their steps stay."""
+    if body.remove == (body.value is not None):
+        raise UsageError("a label needs its `value`, or `remove` to take it away")
+    labels = {body.key: None if body.remove else body.value}
+
+    def do(rl: Relight, session: str) -> ActionResult:
+        return ActionResult(document=None, session=rl.sessions.update(session, labels=labels).id)
+
+    return _each(request, served, "label", body, do, labels=labels)
+
+
 @post(router, "/api/remove", model=SeveralDocument, scope="admin")
 def remove_several(request: Request, served: Served, body: SeveralBody) -> Response:
     """Remove several sessions and all their data. One that a fork or a child needs is refused, others go."""
@@ -120,14 +141,21 @@ def remove_several(request: Request, served: Served, body: SeveralBody) -> Respo
 
 
 def _each(
-    request: Request, served: Service, verb: str, body: SeveralBody, do: Callable[[Relight, str], ActionResult]
+    request: Request,
+    served: Service,
+    verb: str,
+    body: SeveralBody,
+    do: Callable[[Relight, str], ActionResult],
+    **given: Any,
 ) -> Response:
     who = principal_of(request)
 
     def one(session: str) -> dict[str, Any]:
         try:
             plan = body.plans.get(session)
-            served.actions.run(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, plan_hash=plan)
+            served.actions.run(
+                who, verb, session, lambda rl: do(rl, session), asked=given, why=body.why, plan_hash=plan
+            )
         except RelightError as error:
             return {"session": session, "done": False, "detail": detail_of(error), "code": error.code}
         return {"session": session, "done": True, "detail": "", "code": None}
@@ -137,7 +165,7 @@ def _each(
         done = sum(item["done"] for item in items)
         return ActionResult(document={"items": items, "done": done, "refused": len(items) - done})
 
-    asked = {"sessions": body.sessions, "plans": len(body.plans)}
+    asked = {"sessions": body.sessions, "plans": len(body.plans), **given}
     return served.actions.answer(request, f"{verb}-several", None, all_of_them, asked=asked, why=body.why)
 
 

@@ -57,6 +57,10 @@
         confirm.textContent = goes ? label : form.dataset.plain;
         written(form, goes ? command : command.replace(/ && relight resume .*$/, ""));
       }
+      if (form.dataset.path === "/api/label") {
+        const { key: name = "KEY", value = "VALUE", remove } = sent(form);
+        written(form, command.replace("--add KEY=VALUE", () => remove ? `--remove ${quoted(name)}` : `--add ${quoted(`${name}=${value}`)}`));
+      }
       if (scope && form.dataset.path.endsWith("/rewind")) { // the button and the command say what was chosen
         const { choice, take = [] } = sent(form);
         confirm.textContent = `${label} ${scope}`;

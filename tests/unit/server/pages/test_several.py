@@ -167,3 +167,35 @@ def test_all_that_match_are_chosen_and_what_cannot_be_done_is_left_alone(
     assert client.post("/api/stop", json={"sessions": [ids[0]]}).json()["refused"] == 1
     assert harness.client("operate").post("/api/remove", json={"sessions": ids}).status_code == 403
     assert client.get("/do/several/rename", headers={"accept": "text/html"}).status_code == 404
+
+
+def test_a_label_is_given_to_several_and_taken_away_once_or_told(harness: ServerHarness) -> None:
+    with harness.rl.session("done", labels={"prio": "1", "team": "docs"}) as s:
+        s.complete(1)
+    client, rl = harness.client(), harness.rl
+    with rl.session("runs") as s:
+        text, body = dialog(client, "/do/several/label")
+        assert "Label 2 sessions" in text and body == {} and 'name="key"' in text and 'data-unless="remove"' in text
+        assert 'for s in runs done; do relight label --add KEY=VALUE "$s"; done' in unescape(text)
+        ids = [rl.sessions.get("done").id, "0" * 32, s.id]
+        given, once = {"sessions": ids, "key": "team", "value": "web", "why": "moved"}, {"Idempotency-Key": "k1"}
+        answer = client.post("/api/label", json=given, headers=once).json()
+        assert [one["done"] for one in answer["items"]] == [True, False, True]
+        rl.sessions.update("done", labels={"team": "later"})
+        assert client.post("/api/label", json=given, headers=once).json() == answer, (
+            "the same request again does nothing"
+        )
+        assert rl.sessions.get("done").labels == {"prio": "1", "team": "later"} and s.append(
+            {"role": "user", "content": "go"}
+        )
+    assert rl.sessions.get("runs").labels == {"team": "web"}
+    gone = client.post("/api/label", json={"sessions": ids[::2], "key": "team", "remove": True}).json()
+    assert gone["done"] == 2 and rl.sessions.get("done").labels == {"prio": "1"}
+    for odd in ({}, {"value": "a", "remove": True}, {"key": ""}):
+        assert client.post("/api/label", json={"sessions": ids, "key": "team", **odd}).status_code == 400, odd
+    assert harness.client("read").post("/api/label", json=given).status_code == 403
+    rows = harness.service.state.rows("SELECT verb, asked FROM actions WHERE session = ? ORDER BY id", (ids[0],))
+    assert [(verb, json.loads(asked)) for verb, asked in rows] == [
+        ("label", {"labels": {"team": "web"}}),
+        ("label", {"labels": {"team": None}}),
+    ]

@@ -23,7 +23,7 @@ from relight.values.status import LIVE, allowed
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
-SeveralVerb = Literal["stop", "resume", "archive", "remove"]
+SeveralVerb = Literal["stop", "resume", "label", "archive", "remove"]
 MAX_CHOSEN: Final = 1000
 """sessions in one dialog"""
 
@@ -36,6 +36,9 @@ class _Texts(msgspec.Struct, frozen=True, kw_only=True):
     back: str
     done: str
     flags: tuple[str, ...] = ()
+    fields: tuple[Field, ...] = ()
+    pinned: bool = True
+    """one that has moved since is left alone"""
 
 
 _TEXTS: Final[dict[SeveralVerb, _Texts]] = {
@@ -44,6 +47,7 @@ _TEXTS: Final[dict[SeveralVerb, _Texts]] = {
         kept="Every saved step.",
         back="Resume any of them at any time.",
         done="stopped",
+        pinned=False,
     ),
     "resume": _Texts(
         happens="Start {} again, one after the other, each at its head.",
@@ -51,6 +55,19 @@ _TEXTS: Final[dict[SeveralVerb, _Texts]] = {
         back="Stop any of them at any time.",
         done="resumed",
         flags=("--detach",),
+    ),
+    "label": _Texts(
+        happens="Give {} a label, or take one away. A value that a session has for it is replaced.",
+        kept="Every step and every other label. A session that runs is not disturbed.",
+        back="Take the label away again; a value that was replaced is in no list.",
+        done="labelled",
+        flags=("--add", "KEY=VALUE"),
+        fields=(
+            Field(kind="line", name="key", label="Label", hint="such as team", required=True),
+            Field(kind="line", name="value", label="Value", required=True, unless="remove"),
+            Field(kind="box", name="remove", label="take this label away instead"),
+        ),
+        pinned=False,
     ),
     "archive": _Texts(
         happens="Archive {}; they cannot be resumed afterwards.",
@@ -72,6 +89,8 @@ def why_not(verb: SeveralVerb, info: SessionInfo) -> str:
     live, archived = info.status in LIVE, info.status == "archived"
     if verb == "stop":
         return "" if live else "not running"
+    if verb == "label":
+        return ""
     if live:
         return "running"
     if verb == "resume":
@@ -109,8 +128,8 @@ def several_dialog(
         back=texts.back,
         command=_for_each(possible, {"remove": "rm"}.get(verb, verb), *texts.flags),
         path=f"/api/{verb}",
-        body=_plans(rl, possible) if verb != "stop" else {},
-        fields=[_boxes("Sessions", possible, now)],
+        body=_plans(rl, possible) if texts.pinned else {},
+        fields=[*texts.fields, _boxes("Sessions", possible, now)],
         lines=lines,
         typed=str(len(possible)) if verb == "remove" else "",
         danger=verb == "remove",
