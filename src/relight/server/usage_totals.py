@@ -1,4 +1,5 @@
-"""Totals of cost and tool calls over many sessions: by day, model, agent, label and tool.
+"""Totals of cost and tool calls over many sessions: by day, model, agent, label and tool. For the page, the
+interface and `relight list --costs`.
 
 Every step is read once: the totals remember up to which step each session was read, and a view reads only what was
 committed since, for a bounded time. Until all steps are read the totals say how many are left. They are in memory; a
@@ -25,6 +26,7 @@ from relight.errors import Corrupt
 from relight.history.events import Event
 from relight.journal.formats.registry import detect
 from relight.library.facade import Relight
+from relight.text import format as words
 from relight.values.info import SessionInfo
 
 MAX_SESSIONS: Final = 10_000
@@ -130,7 +132,10 @@ class UsageTotals:
     def of(self, now: datetime, *, days: int, seconds: float) -> Totals:
         """The totals of the last `days`, after reading new steps for at most about so many seconds."""
         since = now - timedelta(days=days)
-        found = self._rl.sessions.list(since_us=round(since.timestamp() * 1e6))
+        return self.over(self._rl.sessions.list(since_us=round(since.timestamp() * 1e6)), since, days, seconds=seconds)
+
+    def over(self, found: Iterable[SessionInfo], since: datetime, days: int, *, seconds: float) -> Totals:
+        """The totals of these sessions since then, so many days ago."""
         infos = list(islice(found, MAX_SESSIONS + 1))
         counted = {info.id: info for info in infos[:MAX_SESSIONS]}
         with self._lock:
@@ -226,3 +231,64 @@ def _sum(total: Spent, one: Spent) -> None:
     total.tokens += one.tokens
     total.replies += one.replies
     total.unpriced += one.unpriced
+
+
+def sentence(found: dict[str, Any]) -> str:
+    """The result in one sentence, with what is not known."""
+    whole = found["total"]
+    text = f"{words.money(whole['cost'])} and {words.tokens(whole['tokens'])} tokens"
+    text += f" in {words.count(found['days'], 'day')}, {words.count(found['sessions'], 'session')}."
+    if whole["unpriced"]:
+        text += f" {words.count(whole['unpriced'], 'reply has', 'replies have')} no known price and are not in it."
+    if not found["complete"]:
+        text += " Older sessions of this time are not counted."
+    if found["steps_left"]:
+        text += f" {words.count(found['steps_left'], 'step')} are not read yet."
+    return text
+
+
+def totals_document(totals: Totals) -> dict[str, Any]:
+    """Totals as JSON: of the interface, of the page, and of `relight list --costs`."""
+
+    def rows(table: dict[str, Spent]) -> list[dict[str, Any]]:
+        return [_spent(name, table[name]) for name in sorted(table, key=lambda name: (-table[name].cost, name))]
+
+    tools = sorted(totals.tools.items(), key=lambda pair: (-pair[1].calls, pair[0]))
+    return {
+        "days": totals.days,
+        "sessions": totals.sessions,
+        "complete": totals.complete,
+        "steps_left": totals.steps_left,
+        "total": _spent("total", totals.whole),
+        "by_day": [_spent(day, totals.by_day[day]) for day in sorted(totals.by_day)],
+        "by_model": rows(totals.by_model),
+        "by_agent": rows(totals.by_agent),
+        "by_label": rows(totals.by_label),
+        "tools": [
+            {
+                "name": name,
+                "calls": one.calls,
+                "errors": one.errors,
+                "unknown": one.unknown,
+                "error_rate": round(one.errors / one.calls, 4) if one.calls else None,
+                "p50": _rounded(one.percentile(0.5)),
+                "p95": _rounded(one.percentile(0.95)),
+                "cost": round(one.cost, 6),
+            }
+            for name, one in tools
+        ],
+    }
+
+
+def _spent(name: str, one: Spent) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cost": round(one.cost, 6),
+        "tokens": one.tokens,
+        "replies": one.replies,
+        "unpriced": one.unpriced,
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return round(seconds, 4) if seconds is not None else None

@@ -33,6 +33,7 @@ from relight.text.format import (
     working_directory,
 )
 from relight.text.safe import one_line
+from relight.values.checkpoint import at
 from relight.values.info import SessionInfo
 from relight.values.status import STATUSES, Status
 
@@ -94,7 +95,12 @@ class Filters(NamedTuple):
         return self != Filters()
 
 
-@verb("list", ("list", "all but archived ones"), ("list --status failed --since 8h", "failures of this night"))
+@verb(
+    "list",
+    ("list", "all but archived ones"),
+    ("list --status failed --since 8h", "failures of this night"),
+    ("list --costs --label team=web --json", "what they cost by day, model, agent, label and tool"),
+)
 @click.option("--agent", metavar="A", help="Only this agent.")
 @click.option("--provider", metavar="P", help="Only this provider.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only this status.")
@@ -105,16 +111,28 @@ class Filters(NamedTuple):
 @click.option("--sort", type=click.Choice(["created", "step", "cost", "name"]), default="created", help="Order.")
 @click.option("--all", "everything", is_flag=True, help="All sessions, including archived ones.")
 @click.option("--tree", is_flag=True, help="Children below the session that spawned them.")
+@click.option("--costs", is_flag=True, help="What they cost, by day, model, agent, label and tool.")
 @click.option("--watch", is_flag=True, help="Redraw until q is pressed.")
 @json_flag
 @pass_context
 def list_sessions(
-    cli: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, tree: bool, **asked: Any
+    cli: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, tree: bool, costs: bool, **asked: Any
 ) -> int:
     """List sessions, newest first, and those that need you."""
     console = cli.console
     filters = _filters(cli, **asked)
+    if costs and (watch or tree or everything or sort != "created"):
+        raise UsageError(
+            "--costs takes filters and --json: no order, tree or watch, and archived sessions count anyway"
+        )
     with cli.opened() as rl:
+        if costs:
+            from relight.cli.inspect.costs import DAYS, print_costs  # imported late: it reads steps
+
+            filters = filters._replace(since_us=filters.since_us or since_us(f"{DAYS}d", cli.now()))
+            listing = read_listing(rl, filters, sort, everything=True, limit=None)
+            print_costs(cli, rl, listing.sessions, at(filters.since_us or 0), as_json=as_json)
+            return 0
         if watch:
             from relight.cli.render.watch import watch as redraw
 

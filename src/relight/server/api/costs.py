@@ -11,7 +11,7 @@ from starlette.responses import Response
 from relight.server.http.routes import answer, get
 from relight.server.limits_and_queues import limits_of, queues_of
 from relight.server.service import Served, Service
-from relight.server.usage_totals import Spent, Totals
+from relight.server.usage_totals import totals_document
 from relight.values.checkpoint import at
 
 router = APIRouter()
@@ -90,49 +90,4 @@ def costs_document(served: Service, days: int) -> dict[str, Any]:
     now = at(served.clock.now_us())
     totals = served.usage_totals.of(now, days=days, seconds=READ_SECONDS)
     limits = [{**one, "until": one["until"].isoformat()} for one in limits_of(served.rl, now)]
-    return _totals_document(totals) | {"limits": limits, "queues": queues_of(served.rl)}
-
-
-def _totals_document(totals: Totals) -> dict[str, Any]:
-    def rows(table: dict[str, Spent]) -> list[dict[str, Any]]:
-        return [_spent(name, table[name]) for name in sorted(table, key=lambda name: (-table[name].cost, name))]
-
-    tools = sorted(totals.tools.items(), key=lambda pair: (-pair[1].calls, pair[0]))
-    return {
-        "days": totals.days,
-        "sessions": totals.sessions,
-        "complete": totals.complete,
-        "steps_left": totals.steps_left,
-        "total": _spent("total", totals.whole),
-        "by_day": [_spent(day, totals.by_day[day]) for day in sorted(totals.by_day)],
-        "by_model": rows(totals.by_model),
-        "by_agent": rows(totals.by_agent),
-        "by_label": rows(totals.by_label),
-        "tools": [
-            {
-                "name": name,
-                "calls": one.calls,
-                "errors": one.errors,
-                "unknown": one.unknown,
-                "error_rate": round(one.errors / one.calls, 4) if one.calls else None,
-                "p50": _rounded(one.percentile(0.5)),
-                "p95": _rounded(one.percentile(0.95)),
-                "cost": round(one.cost, 6),
-            }
-            for name, one in tools
-        ],
-    }
-
-
-def _spent(name: str, one: Spent) -> dict[str, Any]:
-    return {
-        "name": name,
-        "cost": round(one.cost, 6),
-        "tokens": one.tokens,
-        "replies": one.replies,
-        "unpriced": one.unpriced,
-    }
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return round(seconds, 4) if seconds is not None else None
+    return totals_document(totals) | {"limits": limits, "queues": queues_of(served.rl)}

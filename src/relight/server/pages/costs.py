@@ -14,6 +14,7 @@ from relight.server.pages.history import position
 from relight.server.pages.operations import store_facts, upkeep_facts
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Site
+from relight.server.usage_totals import sentence
 from relight.text import format as words
 
 PERIODS: Final = (1, 7, 30, 90)
@@ -43,20 +44,6 @@ def columns_of(days: list[dict[str, Any]]) -> list[Column]:
         x, width = round(number * step + step * 0.15, 1), round(step * 0.7, 1)
         made.append(Column(x=x, y=round(_HEIGHT - height, 1), width=width, height=max(height, 1.0), title=title))
     return made
-
-
-def sentence(found: dict[str, Any]) -> str:
-    """The result in one sentence, with what is not known."""
-    whole = found["total"]
-    text = f"{words.money(whole['cost'])} and {words.tokens(whole['tokens'])} tokens"
-    text += f" in {words.count(found['days'], 'day')}, {words.count(found['sessions'], 'session')}."
-    if whole["unpriced"]:
-        text += f" {words.count(whole['unpriced'], 'reply has', 'replies have')} no known price and are not in it."
-    if not found["complete"]:
-        text += " Older sessions of this time are not counted."
-    if found["steps_left"]:
-        text += f" {words.count(found['steps_left'], 'step')} are still being read."
-    return text
 
 
 def add(router: APIRouter, site: Site) -> None:

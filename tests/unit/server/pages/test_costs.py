@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -12,6 +13,7 @@ from relight.server.pages.compare import Said, aligned
 from relight.server.usage_totals import ToolTotals
 from tests.support.calls import call
 from tests.support.server_harness import ServerHarness
+from tests.support.shell import Shell
 
 
 @relight.tool(effect="pure")
@@ -98,3 +100,21 @@ def test_two_forks_are_compared_where_they_part(scene: ServerHarness, look: Test
     alone = look.get(f"/compare?a={fork.id}")
     assert alone.status_code == 200 and "They part after" in alone.text, "a fork is compared with its origin"
     assert look.get("/compare?a=nothing-here").status_code == 404
+
+
+def test_the_command_line_has_the_figures_of_the_page_and_those_of_what_is_asked_for(
+    harness: ServerHarness, tmp_path: Path
+) -> None:
+    worked(harness.rl, "one", labels={"team": "red"}, words=("a", "bad"))
+    worked(harness.rl, "two")
+    harness.rl.sessions.archive("two")
+    page, shell = harness.client("read").get("/api/costs").json(), Shell(harness.store, tmp_path)
+    told = shell.json("list", "--costs")
+    assert told == {name: page[name] for name in told} and told["total"]["cost"] == 1.5
+    red = shell.json("list", "--costs", "--label", "team=red", "--since", "1d")
+    assert (red["total"]["cost"], red["sessions"], red["days"], red["tools"][0]["calls"]) == (1.0, 1, 1, 2)
+    plain = shell.run("list", "--costs").stdout
+    assert "model\tgpt-5\t1.500000" in plain and "tool\tlookup\t1.500000\t3\t1" in plain
+    screen = shell.screen("list", "--costs").text
+    assert all(one in screen for one in ("$1.50 and", "DAY", "MODEL", "team=red", "COST (ESTIMATE)", "lookup")), screen
+    assert shell.run("list", "--costs", "--sort", "cost").returncode == 2
