@@ -273,7 +273,7 @@ class AgentHarness:
     def dress(self, python: str) -> None:
         """Put a script before the agent that may change its hooks: `python` gets `words` and may call `rewrite(f)`,
         where f maps one hook command to another."""
-        start = [str(self.binary), str(self.program.resolve())] if self.kind == "pi" else [str(self.binary)]
+        start = [str(self.binary), str(self.program.resolve())] if self.kind in ("pi", "gemini") else [str(self.binary)]
         self.program.unlink()
         self.program.write_text(f"#!{sys.executable} -IS\n" + _DRESS.format(python=python, start=start))
         self.program.chmod(0o755)

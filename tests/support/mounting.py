@@ -44,6 +44,14 @@ def make_read_only(at: Path, *, is_bound: bool = False) -> None:
     _mount("none", at, "none", _REMOUNT | _RDONLY | (_BIND if is_bound else 0))
 
 
+def fill(directory: Path) -> None:
+    """Leave no byte on the disk."""
+    with open(directory / "filler", "ab", buffering=0) as filler, pytest.raises(OSError):
+        while True:
+            filler.write(bytes(1024 * 1024))
+    assert os.statvfs(directory).f_bavail == 0
+
+
 def _mount(source: str, at: Path, kind: str, flags: int, options: str = "") -> None:
     texts = [ctypes.c_char_p(text.encode()) for text in (source, str(at), kind, options)]
     if _libc().mount(*texts[:3], ctypes.c_ulong(flags), texts[3]):

@@ -369,20 +369,21 @@ def run(agent: Claude | Codex, command: list[str], seconds: float = 60.0) -> sub
 
 
 def isolated(command: list[str]) -> list[str]:
-    """The command in a network namespace with nothing but `lo`, where this machine allows it; else as it is.
+    """The command in a network namespace with nothing but `lo`, where this machine allows it; else as it is. It may
+    mount file systems, which nobody else sees.
 
     The fake model has to run inside of the same one: wrap the test process, not the agent.
     """
     if not can_isolate():
         return command
-    return ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
+    return ["unshare", "-rnm", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
 
 
 def can_isolate() -> bool:
     """May this process make a network namespace?"""
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return False
-    probe = subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], capture_output=True, check=False)
+    probe = subprocess.run(["unshare", "-rnm", "ip", "link", "set", "lo", "up"], capture_output=True, check=False)
     return probe.returncode == 0
 
 

@@ -85,16 +85,15 @@ class SocketListener:
         except Exception as error:  # must not break the supervisor; the client gets the error and writes directly
             channel.sendall(f"-{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
             return
-        channel.sendall(b"+")
         if isinstance(answer, Held):
-            # Spaces before the reply keep the client from giving up on a supervisor that lives.
+            # Spaces keep the client from giving up on a supervisor that lives. They come before the plus sign: if we
+            # are killed meanwhile, the client has no reply, and not an empty one, which would let the call run.
             for _ in range(MAX_SPACES):
                 if answer.until.wait(SPACE_SECONDS):
                     break
                 channel.sendall(b" ")
             answer = answer.reply
-        if answer is not None:
-            channel.sendall(json.dumps(dict(answer)).encode())
+        channel.sendall(b"+" + (json.dumps(dict(answer)).encode() if answer is not None else b""))
 
 
 class SocketHooks:

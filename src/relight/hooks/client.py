@@ -62,11 +62,12 @@ def short_directory() -> str:
 
 
 def answer_of(channel: socket.socket) -> bytes:
-    """The reply after its leading `+`. OSError for anything else, or nothing: the event was not recorded."""
+    """The reply after its leading `+`, before which there may be spaces. OSError for anything else, or nothing: the
+    event was not recorded, or the supervisor died before it replied."""
     blocks = []
     while block := channel.recv(BLOCK_BYTES):
         blocks.append(block)
-    reply = b"".join(blocks)
+    reply = b"".join(blocks).lstrip(b" ")
     if reply[:1] != b"+":
         raise OSError(f"not recorded: {reply[1:200].decode('utf-8', 'replace')}" if reply else "no answer")
     return reply[1:]

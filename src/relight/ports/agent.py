@@ -49,6 +49,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """told to wait, it ends by itself, and asks its hook again when it is resumed; otherwise it is ended"""
     begins_together: bool = False
     """the calls of one reply begin when its hook has replied about all of them: while one is held, none runs"""
+    nests: tuple[str, ...] = ()
+    """tools that run calls of their own, which its hooks report like those of the reply: within one, no call is held"""
     reported: tuple[str, ...] = ("*",)
     """patterns of the tools whose calls its hooks report"""
     gate: bool = False

@@ -420,7 +420,7 @@ class AgentSupervision(Supervision):
         if self._question is not None and (live.is_asking or verdict.kind in ("paused", "ok")):
             question, self._question = self._question, None
             if live.is_asking and observer.adapter.capabilities.begins_together:
-                observer.take_back(live.running())
+                observer.take_back(live.running(), live.held, now_us=self._wall_us())
             until_us = deadline_of(self._owned().fold, question)
             change = StatusChange(status="waiting", reason="asks", question=question, wake_us=until_us)
             return Move(change=change, wake_us=until_us)

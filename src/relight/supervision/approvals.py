@@ -45,6 +45,7 @@ from relight.values.step import Changes
 NOT_ALLOWED: Final = "not run: it was waiting for a person to allow it when the process died; ask for it again"
 ALLOWED: Final = "not run yet: a person has allowed it; make this call again now, once, with exactly the same arguments"
 WAITS: Final = "it waits for a person to allow it; do not try it another way"
+NESTED: Final = "a person has to allow it, and no call can wait within a sub-agent; make it later, outside of one"
 UNDECIDED: Final = "not run: nobody allowed it in time, so it counts as denied"
 LAPSED: Final = "not run: the permission for it was not used in time, so it counts as denied"
 _USED: Final = "used"
@@ -56,8 +57,11 @@ def needs_approval(policy: RunPolicy, heard: Heard) -> bool:
     return heard.kind == "tool_begins" and matches(policy.approve, heard.tool, heard.arguments, heard.also)
 
 
-def decision_of(recorder: Recorder, heard: Heard, *, now_us: int) -> tuple[Decision, str] | None:
-    """The decision about a tool call that is about to begin, and its reason; None if it needs no approval."""
+def decision_of(
+    recorder: Recorder, heard: Heard, *, now_us: int, nests: tuple[str, ...] = ()
+) -> tuple[Decision, str] | None:
+    """The decision about a tool call that is about to begin, and its reason; None if it needs no approval. `nests`:
+    tools within which no call can wait, because it cannot be told from the calls beside it."""
     policy = recorder.identity.policy
     if not needs_approval(policy, heard):
         return None
@@ -78,6 +82,8 @@ def decision_of(recorder: Recorder, heard: Heard, *, now_us: int) -> tuple[Decis
             note = {"approval": {"allow": "allowed", "deny": "denied", "expired": "expired"}[state]}
             recorder.commit("mark", Changes(used=[question], note=note))
             return ("allow" if state == "allow" else "deny"), reason
+        if any(one.intent.name in nests and one.outcome is None for one in recorder.fold.hooked.values()):
+            return "deny", NESTED
         before = filed(answers[question]) if question is not None else None
         until_us = before.until_us if before is not None else now_us + _expiry_us(policy)
         asked = recorder.recording.about(question_of(heard.call, heard.tool, heard.arguments))

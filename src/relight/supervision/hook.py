@@ -36,11 +36,12 @@ def record_hook(
     recorder.owner, recorder.epoch = owner, epoch
     observer = Observer(recorder, adapter, None, context.price)
     observer.subagents = SubAgentSessions(context, recorder, adapter)
-    decision = decision_of(recorder, heard, now_us=context.clock.now_us())
+    able = adapter.capabilities
+    decision = decision_of(recorder, heard, now_us=context.clock.now_us(), nests=able.nests)
     if decision is None or decision[0] == "allow":
         observer.record_hook(heard)
     if decision is None:
         return None
     said, why = decision
     # Nobody ends an agent that cannot defer the call: it is denied, and asked about when it is made again.
-    return adapter.decides(heard, said, WAITS if said == "wait" and not adapter.capabilities.defers else why)
+    return adapter.decides(heard, said, WAITS if said == "wait" and not able.defers else why)

@@ -132,7 +132,7 @@ def check_approvals(adapter: AgentAdapter, command: Sequence[str], where: Surrou
     if not policy.approve:
         return
     if not adapter.capabilities.approvals:
-        hints = ["leave out --approve, or choose an agent that can: claude, codex, opencode, pi"]
+        hints = ["leave out --approve, or choose an agent that can: claude, codex, gemini, opencode, pi"]
         raise UsageError(f"{adapter.name} cannot be made to wait for a decision", hints=hints)
     # A launch is a value: the adapter refuses flags and variables with which its hooks would not run.
     trial = Hooks(command=("hook",), file=Path(where.directory, "settings.json"), approve=policy.approve, deny="{}")

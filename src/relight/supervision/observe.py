@@ -299,11 +299,22 @@ class Observer:
                 self._commit("mark", Changes(note={"turn": "ended"}), asked=True)
             self.progress += 1
 
-    def take_back(self, calls: Sequence[str]) -> None:
-        """Record that calls which were about to begin have not: their agent was ended before."""
-        if calls:
-            outcomes = [Outcome(id=call, status="void", content=None) for call in calls]
-            self._commit("result", Changes(outcomes=outcomes))
+    def take_back(self, begun: Sequence[str], held: Sequence[NativeCall], *, now_us: int) -> None:
+        """Record that calls which were about to begin have not: their agent was ended before. Those that it had not
+        written down are written into its transcript as pending calls, so that the model is told what became of them."""
+        with self._lock:
+            hooked = [one.intent for one in self.recorder.fold.hooked.values() if one.intent.id in begun]
+            calls = [*(NativeCall(id=one.id, name=one.name, arguments=one.arguments) for one in hooked), *held]
+            lines, added = [entry.line for entry in self._read], list[Line]()
+            for call in calls:
+                if not self.has_call(call.id):
+                    added.append(self.adapter.asked(call, [*lines, *added], at_us=now_us))
+            if added and self._path is not None and self.transcript is not None:
+                self.adapter.append(self._path, added, offset=self.transcript.offset)
+                self.sync()
+            if begun:
+                outcomes = [Outcome(id=call, status="void", content=None) for call in begun]
+                self._commit("result", Changes(outcomes=outcomes))
 
     def _intent(self, call: str, tool: str, arguments: Any) -> Intent:
         effect = self.adapter.effect_of(tool, arguments)

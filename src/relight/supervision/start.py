@@ -27,7 +27,18 @@ from relight.journal.conversation.brief import brief
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
 from relight.journal.limits import Reached, uncounted
-from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
+from relight.ports.agent import (
+    AgentAdapter,
+    Ask,
+    Heard,
+    Hooks,
+    Launch,
+    Line,
+    NativeCall,
+    OwnCost,
+    Rung,
+    Surroundings,
+)
 from relight.ports.hooks import EPOCH_VARIABLE, Held, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
@@ -82,6 +93,8 @@ class LiveAttempt:
         """whether it was asked to end because it is halted"""
         self.is_asking = False
         """whether a call of it is held because a person has to allow it; it is ended for that"""
+        self.held: list[NativeCall] = []
+        """that call and those held beside it"""
         self.beginning = threading.Lock()
         """held while it is decided and recorded whether a call may begin, and while the agent is ended for a question:
         else a call could begin in between, and be cut off"""
@@ -306,10 +319,11 @@ class Start:
         if heard.kind == "tool_begins" and live is not None and live.is_asking:
             return self._held(live, heard, "a call beside it waits for a person; ask for it again")
         observer.catch_up(heard)
-        decision = decision_of(observer.recorder, heard, now_us=self._context.clock.now_us())
+        able, now_us = self.adapter.capabilities, self._context.clock.now_us()
+        decision = decision_of(observer.recorder, heard, now_us=now_us, nests=able.nests)
         if decision is not None and decision[0] == "wait":
             self._on_question(decision[1])
-            if not self.adapter.capabilities.defers and live is not None:
+            if not able.defers and live is not None:
                 live.is_asking = True
                 return self._held(live, heard, WAITS)
         if decision is None or decision[0] == "allow":
@@ -318,6 +332,7 @@ class Start:
 
     def _held(self, live: LiveAttempt, heard: Heard, why: str) -> Held:
         """No reply before the agent has ended: the supervisor ends it as soon as the calls beside this one are over."""
+        live.held.append(NativeCall(id=heard.call, name=heard.tool, arguments=heard.arguments))
         return Held(live.over, self.adapter.decides(heard, "wait", why))
 
     # -- the prompt -------------------------------------------------------------------------------------------

@@ -13,11 +13,13 @@ import pytest
 from relight.agents.gemini import command_line, hooks, records
 from relight.agents.gemini.adapter import Gemini
 from relight.agents.native import jsonl
+from relight.errors import UsageError
 from relight.ports.agent import Ask, Hooks, NativeCall, NativeResult, Rung, Surroundings
 from tests.support.transcripts import gemini_conversation, gemini_records
 
 GEMINI = Gemini()
 ID = "11111111-1111-4111-8111-111111111111"
+APPROVING = Hooks(command=("hook",), file=Path("/nowhere"), approve=("Bash",), deny="{}")
 NOWHERE = Surroundings(directory="/", environment={"HOME": "/nowhere"})
 
 
@@ -159,7 +161,7 @@ def test_the_extension_is_written_once_and_silent_where_relight_is_not(here: Sur
     for event, said in (("BeforeTool", "told\n"), ("BeforeModel", "")):
         command = ["sh", "-c", events[event][0]["hooks"][0]["command"]]
         ran = {"PATH": "/usr/bin:/bin", **launch.environment}
-        for environment, expected in ((ran, ""), ({**ran, "RELIGHT_HOOK_SOCKET": "x"}, said)):
+        for environment, expected in (({"PATH": ran["PATH"]}, ""), (ran, said)):
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
             assert done.stdout == expected
     gated = hooks.environment(Hooks(command=("true",), file=Path("x"), gate=True))
@@ -197,3 +199,24 @@ def test_a_resume_names_its_session_alone_and_a_prompt_is_never_a_flag() -> None
 )
 def test_what_is_no_session_of_its_own_is_a_command_like_any_other(words: str) -> None:
     assert not GEMINI.recognises(["gemini", *words.split()])
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (".gemini settings.json", '{ // mine\n "hooksConfig": {"enabled": false}}'),
+        ("work .gemini settings.json", '{"hooksConfig": {"disabled": ["test -z $GEMINI_CLI_RELIGHT_TOOL"]}}'),
+        (".gemini settings.json", '{"admin": {"extensions": {"enabled": false}}}'),
+        (".gemini extensions extension-enablement.json", '{"relight": {"overrides": ["!/*"]}}'),
+    ],
+)
+def test_settings_that_switch_its_hooks_off_are_refused_if_calls_need_approval(
+    file: str, content: str, here: Surroundings, tmp_path: Path
+) -> None:
+    ask = Ask(command=("gemini", "-p", "x"), surroundings=here, rung="fresh", hooks=APPROVING)
+    assert command_line.launch(ask).environment["GEMINI_CLI_RELIGHT_TOOL"].startswith("hook '{}' || ")
+    path = Path(tmp_path, *file.split())
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(UsageError, match="cannot be made to wait"):
+        command_line.launch(ask)

@@ -4,19 +4,22 @@ cannot ask."""
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from relight.hooks import client
 from relight.journal.effects.approvals import as_asked
 from tests.support.agent_harness import SECONDS, TASK, UNKNOWN, AgentHarness, append, harness, lines
+from tests.support.mounting import fill, small_disk
 from tests.support.server_harness import ServerHarness
 from tests.support.shell import eventually
 
 pytestmark = [pytest.mark.agents]
 DONE = {"text": "all done"}
-KINDS = ("codex", "pi", "opencode")
+KINDS = ("codex", "pi", "opencode", "gemini")
 BESIDE = {
     "text": "writes both",
     "calls": [{"shell": "sleep 1; echo beside >> log.txt"}, {"shell": "echo two >> log.txt"}],
@@ -55,8 +58,10 @@ def test_a_call_waits_is_decided_and_runs_once_and_nothing_beside_it_is_in_doubt
         assert s.info().status == "completed" and s.relight("approve", "job").returncode != 0
         s.remembers(TASK, "writes both", "writes two")
         told = s.results()
-        assert "a person has allowed it" in told[1][1] and "not on a Friday" in told[3][1], told
-        assert UNKNOWN not in "\n".join(result for _, result in told) and ("not run" in told[0][1]) == (not beside)
+        [first] = [result for asked, result in told if "beside" in asked]
+        two = [result for asked, result in told if "echo two" in asked]
+        assert "a person has allowed it" in two[0] and "not on a Friday" in two[2], told
+        assert UNKNOWN not in "\n".join(result for _, result in told) and ("not run" in first) == (not beside)
         assert not s.marked()
 
 
@@ -81,6 +86,10 @@ def test_a_question_that_nobody_answers_and_an_answer_that_is_not_used_end_as_de
 LOST = {
     "environment": "[os.environ.pop(name) for name in list(os.environ) if name.startswith('RELIGHT_')]",
     "store": "os.environ.update(RELIGHT_HOOK_SOCKET='/dev/null/hook', RELIGHT_STORE='/dev/null/away/r.db')",
+    "command": """
+os.environ["GEMINI_CLI_RELIGHT_TOOL"] = "/nowhere" + os.environ["GEMINI_CLI_RELIGHT_TOOL"]
+""",
+    "redacted": "os.environ.update(GITHUB_SHA='0')",
     "program": """
 import pathlib
 [path] = pathlib.Path(os.environ["RELIGHT_HOOK_SOCKET"]).parent.glob("relight.mjs")
@@ -101,6 +110,9 @@ path.unlink()
         ("codex", "store"),
         ("pi", "program"),
         ("opencode", "extension"),
+        ("gemini", "store"),
+        ("gemini", "command"),
+        ("gemini", "redacted"),
     ],
 )
 def test_no_call_runs_where_its_hook_cannot_ask(kind: str, lost: str, tmp_path: Path) -> None:
@@ -110,16 +122,64 @@ def test_no_call_runs_where_its_hook_cannot_ask(kind: str, lost: str, tmp_path: 
         assert s.info().status == "completed" and lines(s.work) == []
 
 
+ASKS = {**append("two"), "delay": 2}
+"""asked for after time enough to break something"""
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_call_runs_if_the_supervisor_is_killed_while_its_hook_waits_for_a_reply(kind: str, tmp_path: Path) -> None:
+    with harness(kind, tmp_path, [ASKS, DONE, DONE]) as s:
+        child = s.begin("--approve", "Bash")
+        s.model.wait_for(1, SECONDS)
+        child.send_signal(signal.SIGSTOP)
+        eventually(lambda: [pid for pid in s.processes() if is_hook(pid)], seconds=SECONDS, what="its hook")
+        s.strike("supervisor", child)
+        eventually(lambda: not s.agents(), seconds=SECONDS, what="the end of the agent")
+        stays_closed(s)
+
+
+def stays_closed(s: AgentHarness) -> None:
+    """Resumed, it asks again, or the model does something else; the call has not run, and nothing is in doubt."""
+    s.start("resume", "job", "--yes")
+    ended = ("waiting", "completed")
+    eventually(lambda: s.info().attempt == 2 and s.info().status in ended, seconds=SECONDS, what="its resume")
+    assert lines(s.work) == [] and s.info().in_doubt == 0
+
+
+def is_hook(pid: int) -> bool:
+    """Whether it is the hook command, which asks the supervisor."""
+    return client.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_call_runs_on_a_full_disk(kind: str, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "store", "96m") as disk, harness(kind, tmp_path, [ASKS, DONE, DONE]) as s:
+        child = s.begin("--approve", "Bash")
+        s.model.wait_for(1, SECONDS)
+        fill(disk)
+        eventually(lambda: not s.agents(), seconds=SECONDS, what="the end of the agent")
+        child.wait(SECONDS)
+        assert lines(s.work) == []
+        (disk / "filler").unlink()
+        stays_closed(s)
+
+
 @pytest.mark.parametrize(
     ("kind", "flags"),
-    [("opencode", ["--pure"]), ("codex", ["--disable", "hooks"]), ("codex", ["-c", "hooks.PreToolUse=[]"])],
+    [
+        ("opencode", ["--pure"]),
+        ("codex", ["--disable", "hooks"]),
+        ("codex", ["-c", "hooks.PreToolUse=[]"]),
+        ("gemini", ["--extensions", "none"]),
+    ],
 )
 def test_flags_that_would_keep_the_hooks_out_are_refused_before_anything_is_started(
     kind: str, flags: list[str], tmp_path: Path
 ) -> None:
     with harness(kind, tmp_path, [append("two"), DONE]) as s:
         words = s.agent()
-        done = s.relight("run", "--name", "job", "--approve", "Bash", "--", *words[:2], *flags, *words[2:])
+        done = s.relight("run", "--name", "job", "--approve", "Bash", "--", *words, *flags)
         assert done.returncode == 2 and "cannot be made to wait" in done.stderr
         assert s.find() is None and not s.model.requests()
 

@@ -14,6 +14,7 @@ from relight.stores.sqlite import reserve
 from relight.stores.sqlite.connection import database
 from relight.stores.sqlite.reserve import reserve_path
 from tests.support import mounting
+from tests.support.mounting import fill
 from tests.support.shell import Shell
 
 MB = 1024 * 1024
@@ -23,14 +24,6 @@ MB = 1024 * 1024
 def disk(tmp_path: Path) -> Iterator[Path]:
     with mounting.small_disk(tmp_path / "small", "96m") as location:
         yield location
-
-
-def fill(directory: Path) -> None:
-    """Leave no byte on the disk."""
-    with open(directory / "filler", "ab", buffering=0) as filler, pytest.raises(OSError):
-        while True:
-            filler.write(bytes(MB))
-    assert os.statvfs(directory).f_bavail == 0
 
 
 def free(directory: Path) -> int:

@@ -30,8 +30,20 @@ def test_a_held_hook_gets_signs_of_life_and_its_reply_only_when_its_agent_has_en
             got = b""
             while len(got) < 4:
                 got += hook.recv(1)
-            assert got == b"+   ", "a reply before the agent has ended"
+            assert got == b"    ", "a reply before the agent has ended"
             over.set()
-            assert b"".join(iter(lambda: hook.recv(100), b"")).strip() == b'{"said": "no"}'
+            assert b"".join(iter(lambda: hook.recv(100), b"")).strip() == b'+{"said": "no"}'
     finally:
         listener.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"  "])
+def test_a_held_hook_whose_supervisor_dies_has_no_reply_instead_of_an_empty_one_that_lets_the_call_run(
+    sent: bytes,
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(sent)
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(OSError, match="no answer"):
+            client.answer_of(ours)

@@ -18,6 +18,7 @@ from relight.sessions.opening import begin_attempt, recorder_for
 from relight.sessions.recorder import Recorder
 from relight.supervision.approvals import deadline_of, decide, decision_of
 from relight.testing.clock import ManualClock
+from relight.values.call import Intent, Outcome
 from relight.values.options import RunOptions
 from relight.values.policy import RunPolicy
 from relight.values.status import StatusChange
@@ -82,6 +83,16 @@ def test_a_permission_is_for_that_input_and_one_call_whatever_its_id(job: Job) -
     again = msgspec.structs.replace(PUSH, call="c2")
     assert job.hears(recorder, again) == ("allow", "a person allowed it")
     assert (job.hears(recorder, again) or ("",))[0] == "wait", "one decision served two calls"
+
+
+def test_within_a_tool_that_runs_calls_of_its_own_no_call_waits_and_none_runs_unasked(job: Job) -> None:
+    recorder = job.recorder()
+    intent = Intent(id="c0", name="invoke_agent", effect="once", hooked=True)
+    recorder.commit("intent", Changes(intents=[intent]))
+    now_us = job.clock.now_us()
+    assert (decision_of(recorder, PUSH, now_us=now_us, nests=("invoke_agent",)) or ("",))[0] == "deny"
+    recorder.commit("result", Changes(outcomes=[Outcome(id="c0", status="ok", content="done")]))
+    assert (decision_of(recorder, PUSH, now_us=now_us, nests=("invoke_agent",)) or ("",))[0] == "wait"
 
 
 def test_a_question_that_nobody_answered_in_time_is_denied_and_cannot_be_allowed_any_more(job: Job) -> None:

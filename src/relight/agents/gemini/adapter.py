@@ -22,7 +22,15 @@ class Gemini(Defaults):
     name = "gemini"
     provider: str | None = "google"
     capabilities = Capabilities(
-        transcript=True, native_resume=True, chosen_id=True, hooks=True, gate=True, interactive=True
+        transcript=True,
+        native_resume=True,
+        chosen_id=True,
+        hooks=True,
+        approvals=True,
+        begins_together=True,
+        nests=("invoke_agent",),
+        gate=True,
+        interactive=True,
     )
     dialect = GEMINI_DIALECT
     install_hint = "npm install -g @google/gemini-cli"
@@ -38,6 +46,7 @@ class Gemini(Defaults):
     locate = staticmethod(directories.locate)
     everywhere = staticmethod(directories.everywhere)
     hears = staticmethod(hooks.hears)
+    decides = staticmethod(hooks.decides)
     key = staticmethod(records.key_of)
     prompted = staticmethod(records.prompted)
     asked = staticmethod(records.asked)

@@ -103,6 +103,8 @@ def launch(ask: Ask) -> Launch:
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of Gemini CLI: {shlex.join(ask.command)}")
+    if ask.hooks is not None and ask.hooks.approve:
+        hooks.refuse_silenced(found.line, ask.surroundings)
     line, chosen = found.line, tuple[str, ...]()
     if ask.rung == "native":
         chosen = ("--resume", checked_id(ask.native_id or ""))

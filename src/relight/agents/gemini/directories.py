@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from relight.agents.native import jsonl
 from relight.agents.native.configuration import read_configuration
@@ -26,6 +26,7 @@ _SHORT: Final = 8
 _ROOT: Final = ".project_root"
 _CHATS: Final = "chats"
 _MAX_PROJECTS: Final = 5000
+_OF_THE_MACHINE: Final = ("/etc/gemini-cli", "/Library/Application Support/GeminiCli")
 
 
 def gemini_home(surroundings: Surroundings) -> Path:
@@ -151,3 +152,13 @@ def default_model(surroundings: Surroundings) -> str | None:
     settings = read_configuration(gemini_home(surroundings) / "settings.json").get("model")
     named = settings.get("name") if isinstance(settings, dict) else None
     return surroundings.environment.get("GEMINI_MODEL") or (named if isinstance(named, str) else None)
+
+
+def settings(surroundings: Surroundings) -> list[dict[str, Any]]:
+    """The settings of the machine, the user and the working directory that count here."""
+    named = surroundings.environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
+    system = [Path(named)] if named else [Path(place, "settings.json") for place in _OF_THE_MACHINE]
+    given = surroundings.environment.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+    defaults = [Path(given)] if given else [path.with_name("system-defaults.json") for path in system]
+    own = [gemini_home(surroundings), Path(surroundings.directory, ".gemini")]
+    return [read_configuration(path) for path in (*system, *defaults, *(place / "settings.json" for place in own))]

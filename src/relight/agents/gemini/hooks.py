@@ -2,7 +2,10 @@
 
 Gemini CLI takes hooks from its settings, which are the user's, and from extensions in its home; it has no flag for
 them. So there is an extension `relight` in its home. It is the same for all sessions and does nothing in a process that
-relight did not start. Hooks of extensions run beside the user's own.
+relight did not start. Hooks of extensions run beside the user's own, and none of these can take back a denial.
+
+A hook that does not run lets its call run. So with approvals, what would switch hooks or extensions off is refused
+before each start, and the command of the hook denies the call if anything goes wrong in it.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from typing import Any, Final
 from relight.agents.gemini import directories
 from relight.agents.gemini.format import REPLY, parts_of
 from relight.agents.gemini.records import call_id, resolved
-from relight.agents.native import jsonl
+from relight.agents.native import argv, hook_events, jsonl
 from relight.agents.native.configuration import read_configuration
 from relight.agents.native.names import is_id
+from relight.errors import UsageError
 from relight.journal.formats.content import text_of
-from relight.ports.agent import Heard, Hooks, Surroundings
-from relight.ports.hooks import SOCKET_VARIABLE
+from relight.ports.agent import Decision, Heard, Hooks, Surroundings
 
 _KINDS: Final[dict[str, Any]] = {
     "BeforeTool": "tool_begins",
@@ -29,10 +32,13 @@ _KINDS: Final[dict[str, Any]] = {
     "BeforeModel": "model_begins",
     "AfterAgent": "turn_ended",
 }
-_COMMAND_VARIABLE: Final = "RELIGHT_GEMINI_HOOK"
-_GATE_VARIABLE: Final = "RELIGHT_GEMINI_GATE"
-_MILLISECONDS: Final = 60_000
+# Variables with this prefix reach a hook even where Gemini CLI redacts the environment.
+_TOOL_VARIABLE: Final = "GEMINI_CLI_RELIGHT_TOOL"
+_EVENT_VARIABLE: Final = "GEMINI_CLI_RELIGHT_EVENT"
+_GATE_VARIABLE: Final = "GEMINI_CLI_RELIGHT_GATE"
+_VARIABLES: Final = {"BeforeTool": _TOOL_VARIABLE, "BeforeModel": _GATE_VARIABLE}
 _NAME: Final = "relight"
+_ALSO: Final = {"run_shell_command": ("Bash",), "replace": ("Edit",), "write_file": ("Write",), "read_file": ("Read",)}
 
 
 def files(surroundings: Surroundings) -> dict[Path, bytes]:
@@ -53,15 +59,46 @@ def files(surroundings: Surroundings) -> dict[Path, bytes]:
 
 
 def environment(hooks: Hooks) -> dict[str, str]:
-    """Variables of a process in which the extension is to report."""
-    gate = {_GATE_VARIABLE: "1"} if hooks.gate else {}
-    return {_COMMAND_VARIABLE: shlex.join(hooks.command), **gate}
+    """Variables of a process in which the extension is to report: the command of each hook."""
+    plain = f"exec {shlex.join(hooks.command)}"
+    gate = {_GATE_VARIABLE: plain} if hooks.gate else {}
+    return {_TOOL_VARIABLE: hook_events.guarded(hooks) if hooks.approve else plain, _EVENT_VARIABLE: plain, **gate}
 
 
 def _group(event: str) -> dict[str, Any]:
-    needed = _GATE_VARIABLE if event == "BeforeModel" else SOCKET_VARIABLE
-    command = f'test -z "${needed}" || eval "exec ${_COMMAND_VARIABLE}"'
-    return {"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": _MILLISECONDS}]}
+    variable = _VARIABLES.get(event, _EVENT_VARIABLE)
+    # One that is timed out lets its call run.
+    seconds = hook_events.HELD_SECONDS if event == "BeforeTool" else hook_events.HOOK_SECONDS
+    run = {"type": "command", "command": f'test -z "${variable}" || eval "${variable}"', "timeout": seconds * 1000}
+    return {"matcher": "*", "hooks": [run]}
+
+
+def refuse_silenced(line: argv.CommandLine, surroundings: Surroundings) -> None:
+    """UsageError for flags and settings with which Gemini CLI would not run our hooks."""
+    chosen = line.value("--extensions")
+    known = read_configuration(directories.gemini_home(surroundings) / "extensions/extension-enablement.json")
+    silenced = chosen is not None and _NAME not in [one.strip().lower() for one in chosen.split(",")]
+    silenced = silenced or any(str(rule).startswith("!") for rule in _within(known, _NAME, "overrides") or ())
+    for settings in directories.settings(surroundings):
+        is_off = _within(settings, "hooksConfig", "enabled") is False
+        is_off = is_off or _TOOL_VARIABLE in str(_within(settings, "hooksConfig", "disabled"))
+        silenced = silenced or is_off or _within(settings, "admin", "extensions", "enabled") is False
+    if silenced:
+        hints = ["leave out --approve, or the flag or setting that disables hooks, or the extension relight"]
+        raise UsageError("Gemini CLI cannot be made to wait for a decision if its hooks do not run", hints=hints)
+
+
+def _within(config: Any, *names: str) -> Any:
+    for name in names:
+        config = config.get(name) if isinstance(config, dict) else None
+    return config
+
+
+def decides(heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
+    """The reply to a BeforeTool event."""
+    if heard.kind != "tool_begins":
+        return None
+    return {"decision": "allow" if decision == "allow" else "deny", "reason": reason}
 
 
 def hears(payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
@@ -80,6 +117,7 @@ def hears(payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | Non
         transcript=path,
         call=call_id(_last_reply(path), tool, payload.get("tool_input")) if tool else "",
         tool=tool,
+        also=_ALSO.get(tool, ()),
         arguments=payload.get("tool_input"),
         result=_result(response),
         failed=bool(response.get("error")),
