@@ -262,6 +262,11 @@ class SubAgents(Protocol):
         """Ids of sub-agents, and of calls that began one, whose report is in these lines of the conversation."""
         ...
 
+    def failure_in(self, line: Line) -> str | None:
+        """The error with which a sub-agent has ended, if this is the last line of its transcript; None if it has not
+        ended so."""
+        ...
+
     def report_in(self, result: Any) -> str | None:
         """The report in the result of a call that began one, as a hook reports it; None if it has none: one that runs
         in the background has only begun."""

@@ -1,6 +1,6 @@
 """Sub-agents of a coding agent as children of its session, recorded from the agent's own files.
 
-    found in the files -> session created -> claimed, its lines recorded -> completed with its report, or interrupted
+    found in the files -> session created -> claimed, its lines recorded -> completed, failed or interrupted
 
 The supervisor of the parent writes them; nothing starts one by itself. A child's id is derived from the parent's and
 from the agent's own id for it, so a restarted supervisor finds the same child, and what it recorded is not counted
@@ -39,7 +39,7 @@ from relight.supervision.observe import Changed, Observer
 from relight.values.call import Outcome
 from relight.values.ref import check_session_name
 from relight.values.session import Identity
-from relight.values.status import StatusChange
+from relight.values.status import Failure, StatusChange
 from relight.values.step import Changes
 from relight.values.usage import Usage
 from relight.values.view import Result
@@ -48,6 +48,8 @@ _DOMAIN: Final = "relight sub-agent 1"
 _TASK: Final = 2000
 REPORTED: Final = "its parent has the report"
 INTERRUPTED: Final = "interrupted: the agent that began it has ended"
+_ENDED: Final = ("completed", "failed")
+"""by itself, with a report or an error; otherwise it is terminated with its agent"""
 TOLD: Final = "interrupted: the agent that began it has ended; it was told so"
 
 
@@ -60,6 +62,7 @@ class _SubAgentSession:
         self.recorder = recorder
         self.observer = Observer(recorder, adapter, None, context.price)
         self.files: SubAgent | None = None
+        self._failure_in: Callable[[Line], str | None] = lambda _: None
 
     @property
     def id(self) -> str:
@@ -82,13 +85,14 @@ class _SubAgentSession:
         return self.recorder.head.reason not in (REPORTED, TOLD)
 
     def is_reported(self, reports: Collection[str]) -> bool:
-        """Whether it is completed, not recorded as reported, and its report is among these."""
-        return self.status == "completed" and self.is_open and (self.id in reports or self.call in reports)
+        """Whether it has ended by itself, is not recorded as reported, and its report is among these."""
+        return self.status in _ENDED and self.is_open and (self.id in reports or self.call in reports)
 
     def follow(self, one: SubAgent, subagents: SubAgents) -> None:
         """Read its transcript from now on."""
         self.files = one
         self.observer.follow_with(subagents.follow(one))
+        self._failure_in = subagents.failure_in
         if one.call is not None:
             self.learn_call(one.call)
 
@@ -112,6 +116,9 @@ class _SubAgentSession:
         if self.observer.has_ended and self.status != "completed":
             report = report_of(self.recorder.fold.format, self.recorder.fold.messages)
             self.end(StatusChange(status="completed", result=report))
+        error = self._failure_in(transcript.entries[-1].line) if transcript.entries else None
+        if error is not None and self.status not in _ENDED:
+            self.end(StatusChange(status="failed", reason=error, failure=Failure(kind="unknown", text=error)))
         self._recorded = transcript
         return news
 
@@ -143,10 +150,13 @@ class _SubAgentSession:
 
     def settle(self) -> None:
         """Its parent knows how it ended."""
-        fold, completed = self.recorder.fold, self.status == "completed"
-        reason = REPORTED if completed else TOLD
-        result = fold.result if completed else None
-        self.end(StatusChange(status="completed" if completed else "terminated", reason=reason, result=result))
+        fold, head = self.recorder.fold, self.recorder.head
+        if self.status == "failed":
+            self.end(StatusChange(status="failed", reason=REPORTED, failure=head.failure))
+        elif self.status == "completed":
+            self.end(StatusChange(status="completed", reason=REPORTED, result=fold.result))
+        else:
+            self.end(StatusChange(status="terminated", reason=TOLD))
 
     def repair(self, adapter: AgentAdapter, unknown: Callable[[], str], now_us: int) -> None:
         """Give its unfinished calls a result in its own transcript, so that it knows of them if it is continued."""

@@ -14,10 +14,11 @@ import pytest
 import relight
 from relight.journal.prices import Price
 from relight.journal.prices import price_of as known_price
+from relight.supervision.subagents import REPORTED
 from relight.values.info import SessionInfo
 from relight.values.usage import Usage
 from tests.integration.agents.test_real_proof import Torment
-from tests.support.agent_harness import TASK, UNKNOWN, AgentHarness, harness
+from tests.support.agent_harness import SECONDS, TASK, UNKNOWN, AgentHarness, harness
 from tests.support.fake_model import pairs
 from tests.support.fake_model.answer import Answer
 from tests.support.figures import Figure
@@ -131,6 +132,28 @@ def price_of(s: AgentHarness) -> Price:
     price = OPENCODE_PRICE if s.kind == "opencode" else known_price(s.info().model, {})
     assert price is not None
     return price
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_sub_agent_that_fails_by_an_error_of_its_provider_has_failed_while_its_parent_works(
+    background: bool, tmp_path: Path
+) -> None:
+    refused = {"status": 400, "body": {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}}
+    ask = {"agent": {"prompt": "part-0 of it", "background": background}}
+    waits = {"shell": "until test -e release; do sleep 0.05; done"}
+    work = {
+        "slots": [{"text": "spawning", "calls": [ask]}, {"text": "waits", "calls": [waits]}, {"text": "all done"}],
+        "parts": {"part-0 of it": [{"text": "begins", "calls": [{"shell": "true"}]}, refused]},
+    }
+    with harness("claude", tmp_path, work) as s:
+        child = s.start(*s.words())
+        s.reaches("working")
+        eventually(lambda: [one.status for one in children(s)] == ["failed"], seconds=SECONDS, what="its failure")
+        (s.work / "release").touch()
+        assert child.wait(timeout=PATIENT_SECONDS) == 0, s.said
+        [one] = children(s)
+        assert one.status == "failed" and one.failure is not None and "API Error: 400" in one.failure.text
+        assert one.reason == REPORTED, "its parent was told"
 
 
 @pytest.mark.parametrize("kind", ["claude", "opencode", "codex"])

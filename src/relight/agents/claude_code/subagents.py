@@ -78,6 +78,11 @@ class ClaudeSubAgents:
                     found |= set() if text.startswith(_LAUNCHED) else {block["tool_use_id"]}
         return found
 
+    def failure_in(self, line: Line) -> str | None:
+        if line.get("isApiErrorMessage") is not True:
+            return None
+        return _words(tree.message_of(line).get("content")) or "its provider refused a request"
+
     def report_in(self, result: Any) -> str | None:
         finished = isinstance(result, dict) and result.get("status") == "completed"
         return (_words(result.get("content")) or None) if finished else None

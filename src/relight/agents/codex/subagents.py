@@ -59,6 +59,9 @@ class CodexSubAgents:
     def reported(self, lines: Sequence[Line]) -> set[str]:
         return {name for line in lines for text in _texts(rollout.payload_of(line)) for name in _REPORTED.findall(text)}
 
+    def failure_in(self, line: Line) -> str | None:
+        return None  # the parent is told; its own transcript does not tell it
+
     def report_in(self, result: Any) -> None:
         """All of them run in the background."""
 

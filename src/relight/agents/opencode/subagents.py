@@ -33,6 +33,9 @@ class OpencodeSubAgents:
     def reported(self, lines: Sequence[Line]) -> set[str]:
         return {call for line in lines for call in OPENCODE.answers(line)}
 
+    def failure_in(self, line: Line) -> str | None:
+        return None  # the parent is told; its own transcript does not tell it
+
     def report_in(self, result: Any) -> str | None:
         return result if isinstance(result, str) and result else None
 
