@@ -49,6 +49,7 @@ from relight.supervision.approvals import WAITS, decision_of
 from relight.supervision.native_repair import Ready, make_ready
 from relight.supervision.observe import Observer
 from relight.supervision.subagents import SubAgentSessions
+from relight.system.durable import Written
 from relight.values.ending import Verdict
 from relight.values.execution import Execution, Part, Started
 from relight.values.info import AgentState, FirstReply, HandOver
@@ -174,6 +175,8 @@ class Start:
         self._life: LiveAttempt | None = None
         self._before: Head | None = None
         """before the conversation was replaced by a converted one"""
+        self._written: Written | None = None
+        """the native session that was written for that"""
         self.adapter = context.agent(recorder.identity)
         self.surroundings = surroundings_of(context, recorder.identity)
         self.part: Part = "runtime"
@@ -218,12 +221,15 @@ class Start:
         self.close()
 
     def restore_conversation(self) -> None:
-        """After a failed start: the conversation as it was before it was converted for this agent."""
+        """After a failed start: the conversation as it was before it was converted for this agent. The native session
+        that was written for it is removed, unless it is another by now."""
         if self._before is not None:
             found = resolve(self._context.store, f"{self._execution.session}@{self._before.seq}")
             view, _ = rewind_view(self._context, found)
             note = {"handed_back": f"{self.adapter.name} could not be started"}
             self._recorder.commit("rewind", Changes(note=note, native=self._before.native), view=view)
+            if self._written is not None:
+                self._written.remove()
 
     def close(self) -> None:
         """Close the hook channel and the workspaces."""
@@ -389,6 +395,7 @@ class Start:
                 subagents=SubAgentSessions(self._context, self._recorder, source.adapter) if source.adapter else None,
             )
             self._before = self._before if ready is not None else None
+            self._written = Written.at(ready.path) if ready is not None else None
         elif lowest is None:
             aside = self._context.run_directory(execution.session) / "native"
             ready = make_ready(

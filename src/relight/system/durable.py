@@ -3,6 +3,8 @@
 On macOS fsync hands the bytes to the drive and returns; only fcntl(F_FULLFSYNC) waits until the drive has stored them.
 Everywhere else fsync does both. A file system without F_FULLFSYNC (a network one) gets fsync, the most it offers. Any
 other error is raised and not retried in a weaker form: the kernel may have dropped the pages, and would report success.
+
+`Written`: a file that is to be removed again only as it was written.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 try:
     import fcntl
@@ -72,3 +75,23 @@ def _synced_fully(fd: int, full: FullSync) -> bool:
 def describe(full: FullSync | None = _full_sync) -> str:
     """How a commit is made durable on this machine, for `relight doctor`."""
     return "fsync" if full is None else "F_FULLFSYNC, where the file system offers it"
+
+
+class Written(NamedTuple):
+    """A file as it was when somebody had written it."""
+
+    path: Path
+    state: tuple[int, ...]
+    """differs if anybody has written to the file, or put another in its place"""
+
+    @staticmethod
+    def at(path: Path) -> Written:
+        """The file as it is now."""
+        found = path.stat()
+        return Written(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+
+    def remove(self) -> None:
+        """Remove it, if it is as it was, and it can be removed."""
+        with suppress(OSError):
+            if Written.at(self.path) == self:
+                self.path.unlink()

@@ -12,6 +12,7 @@ import pytest
 
 import relight
 from relight.history.loading import resolve
+from relight.system.durable import Written
 from tests.support import small_codex
 from tests.support.figures import Figure
 from tests.support.program_harness import ProgramHarness
@@ -54,11 +55,24 @@ def test_an_agent_that_cannot_be_started_leaves_the_conversation_as_it_was(job: 
     assert done.returncode != 0
     assert state(job) == before
     assert any("handed_over" in one.note for one in job.steps())  # it came so far, and was taken back
+    assert not list(job.home.rglob("rollout-*.jsonl")), "the native session that was written for it was left"
     assert job.relight("verify", "job").returncode == 0
     done = job.relight("resume", "job", "--yes")
     assert done.returncode == 0, done.stderr
     job.assert_whole(TASK, "first part done", PROMPT)
     assert [one.note["started"]["rung"] for one in job.steps() if one.note.get("started")] == ["fresh", "native"]
+
+
+def test_a_native_session_is_removed_only_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "rollout.jsonl"
+    path.write_text("ours")
+    written = Written.at(path)
+    path.write_text("its agent has added to it")
+    written.remove()
+    assert path.exists()
+    Written.at(path).remove()
+    assert not path.exists()
+    written.remove()  # of one that is gone already nothing is left to do
 
 
 def test_a_hand_over_killed_at_any_step_continues_whole_in_one_of_both(
