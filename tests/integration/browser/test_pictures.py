@@ -13,7 +13,7 @@ from tests.integration.browser.conftest import SCREENSHOTS, Site
 from tests.support.sample_sessions import Scenes
 
 MAX_BYTES = 150_000
-SIZE = {"width": 1120, "height": 700}
+SIZE, PHONE = {"width": 1120, "height": 700}, {"width": 390, "height": 844}
 
 
 def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_machine(
@@ -35,14 +35,16 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
         ("compare", f"/compare?a={session}&b={site.rl.sessions.get('fix-login-argon2').id}", "dark"),
         ("costs", "/costs", "light"),
         ("search", "/search?q=token", "dark"),
+        ("sessions-phone", "/", "light"),
+        ("session-phone", f"/sessions/{session}", "dark"),
     ]
     kept = SCREENSHOTS / "docs"
     kept.mkdir(parents=True, exist_ok=True)
     for name, path, scheme in locations:
-        page = site.page(path, viewport=SIZE, color_scheme=scheme)
+        page = site.page(path, viewport=PHONE if name.endswith("-phone") else SIZE, color_scheme=scheme)
         expect(page.locator("main")).to_be_visible()
+        page.evaluate("scrollTo(0, 0)")
         if name == "session":
-            page.evaluate("scrollTo(0, 0)")
             page.locator(".u-over").wait_for()
         if name == "operations":
             page.locator("#resumes figure").wait_for()
@@ -52,6 +54,3 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
         expect(page.locator("body"), name).not_to_contain_text(str(tmp_path), use_inner_text=True)
         page.screenshot(path=kept / f"{name}.png")
         assert (kept / f"{name}.png").stat().st_size < MAX_BYTES, name
-    phone = site.page(f"/sessions/{session}", viewport={"width": 380, "height": 700}, color_scheme="light")
-    phone.evaluate("scrollTo(0, 0)")
-    phone.screenshot(path=kept / "phone.png")
