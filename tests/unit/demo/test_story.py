@@ -199,7 +199,7 @@ def test_the_page_of_the_run_shows_its_kill_resume_files_and_cost(tmp_path: Path
 
         origins: list[str] = []
         first = page(links[-1])
-        session = re.search(r'data-id="([0-9a-f]{32})"[^>]*data-ref="demo"', first)
+        session = re.search(r'id="r-([0-9a-f]{32})"[^>]*data-ref="demo"', first)
         assert session is not None, "the list does not hold the run"
         origin = origins[0]
         shown = page(f"{origin}/sessions/{session[1]}")

@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const { $, $$, body, fragment, morph, remembered, tick } = relight;
+  const { $, $$, body, fragment, idOf, morph, remembered, tick } = relight;
   const EVERY = 5000;
 
   async function refresh() {
@@ -23,9 +23,8 @@
   // -- rows with boxes: the choice is kept by id, so that live updates of the rows do not lose it ----------------------
 
   const bar = $("#picked"), picked = new Set();
-  const idOf = (box) => box.closest("tr").dataset.id;
   function choose() {
-    for (const box of $$("[data-pick]")) { const on = picked.has(idOf(box)); if (box.checked !== on) box.checked = on; }
+    for (const box of $$("[data-pick]")) { const on = picked.has(idOf(box.closest("tr"))); if (box.checked !== on) box.checked = on; }
     const all = $("[data-pick-all]", bar).checked;
     bar.hidden = !picked.size && !all;
     $("[data-number]", bar).textContent = all ? "all chosen" : `${picked.size} chosen`;
@@ -34,7 +33,7 @@
   }
   if (bar) {
     document.addEventListener("change", ({ target }) => {
-      if (target.matches("[data-pick]")) picked[target.checked ? "add" : "delete"](idOf(target));
+      if (target.matches("[data-pick]")) picked[target.checked ? "add" : "delete"](idOf(target.closest("tr")));
       else if (!target.matches("[data-pick-all]")) return;
       choose();
     });

@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const { $, $$, body, remembered, fragment, morph, tick, say, see, markUnseen, peek, load, copy } = relight;
+  const { $, $$, body, remembered, fragment, morph, tick, say, see, markUnseen, peek, load, copy, idOf } = relight;
   const page = body.dataset.page, dot = $("#live");
   const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, AGAIN = 2000, LOOK = 2000, SLOW = 3000, NEAR = 48, KEPT = 1000, SETTLE = 40;
 
@@ -97,7 +97,7 @@
   const TELL = new Set(["waiting", "failed", "completed"]);
   let notes = [];
   function transitions(root) {
-    const now = new Map($$("[data-status][data-id]", root).map((one) => [one.dataset.id, [one.dataset.status, one.dataset.ref]]));
+    const now = new Map($$("[data-status][data-ref]", root).map((one) => [idOf(one), [one.dataset.status, one.dataset.ref]]));
     if (!now.size) return;
     if (known) for (const [id, [status, name]] of now) {
       const before = known.get(id)?.[0];
@@ -454,7 +454,7 @@
     j: () => step(1), k: () => step(-1),
     n: () => step(1, isProblem), p: () => step(-1, isProblem),
     " ": () => { const row = current(); if (page !== "sessions" || !row) return false; peek(row); },
-    Enter: () => { const row = current(); if (!row || document.activeElement?.matches("a, button, summary")) return false; location.href = row.dataset.id ? `/sessions/${row.dataset.id}` : $(".sq a", row)?.href ?? location.href; },
+    Enter: () => { const row = current(); if (!row || document.activeElement?.matches("a, button, summary")) return false; location.href = row.matches("tr") ? `/sessions/${idOf(row)}` : $(".sq a", row)?.href ?? location.href; },
     f: () => { follow = !follow; pill(); },
     d: () => click(".tabs a[href$='tab=files']"),
     r: () => click("[data-verb='resume']"), b: () => click("[data-verb='rewind']"),

@@ -6,6 +6,7 @@ const relight = (() => {
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const body = document.body;
+  const idOf = (one) => one.dataset.id ?? one.id.slice("r-".length); // of a session: its row, or what names it
 
   const remembered = {
     get(key, otherwise = null) {
@@ -148,7 +149,7 @@ const relight = (() => {
   const first = Number(remembered.get("first", String(Date.now()))); // what ended before the first visit is not news
   function markUnseen(root = document) {
     for (const row of $$("tr.s", root)) {
-      const unseen = ENDED.has(row.dataset.status) && seenOf(row.dataset.id) < Number(row.dataset.seq) && Number(row.dataset.at) > first;
+      const unseen = ENDED.has(row.dataset.status) && seenOf(idOf(row)) < Number(row.dataset.seq) && Number(row.dataset.at) > first;
       $(".name a", row)?.classList.toggle("unseen", unseen);
     }
   }
@@ -171,7 +172,7 @@ const relight = (() => {
     row.after(line);
     button?.setAttribute("aria-expanded", "true");
     try {
-      cell.replaceChildren(await fragment(`/sessions/${row.dataset.id}/peek`));
+      cell.replaceChildren(await fragment(`/sessions/${idOf(row)}/peek`));
       tick(cell);
     } catch { cell.textContent = "loading failed"; }
   }
@@ -317,13 +318,13 @@ const relight = (() => {
       else if (target?.matches(".chev")) peek(target.closest("tr"));
       else {
         const row = event.target.closest("tr.s");
-        if (row && !event.target.closest("a, button, input, label, summary") && !getSelection().toString()) location.href = `/sessions/${row.dataset.id}`;
+        if (row && !event.target.closest("a, button, input, label, summary") && !getSelection().toString()) location.href = `/sessions/${idOf(row)}`;
       }
     });
     document.addEventListener("click", (event) => { for (const more of $$("details.more[open]")) if (!more.contains(event.target)) more.open = false; });
   }
 
-  return { $, $$, body, remembered, fragment, morph, tick, say, toast, copy, settings, see, seenOf, markUnseen, peek, load, reload, lookers, differences, plots, clicks, age };
+  return { $, $$, body, idOf, remembered, fragment, morph, tick, say, toast, copy, settings, see, seenOf, markUnseen, peek, load, reload, lookers, differences, plots, clicks, age };
 })();
 
 document.documentElement.classList.add("ready");

@@ -201,7 +201,7 @@ def test_ten_thousand_sessions_cost_one_page(tmp_path: Path) -> None:
         with harness.client() as client:
             client.headers["accept"] = "text/html"
             first = body(client, "/")
-            assert first.count('<tr class="s"') == 100 and len(first) < 120_000
+            assert first.count('<tr class="s"') == 100 and len(first) < 110_000
             history = body(client, f"/sessions/{session}")
             assert 150 < history.count('<li class="row') <= 201 and len(history) < 120_000
             older = re.search(r'rel="next" href="([^"]+)"', first)
