@@ -33,6 +33,8 @@ with relight.session("agent") as s:
 """
 HOLDING = """
 import os, signal, time
+while not os.path.exists("go"):
+    time.sleep(0.02)
 os.kill(os.getppid(), signal.SIGSTOP)
 open("up", "w").write(str(os.getppid()))
 time.sleep(600)
@@ -56,6 +58,8 @@ def test_what_runs_ends_within_two_seconds_and_nothing_starts_until_the_pause_is
 ) -> None:
     (shell.directory / "agent.py").write_text(program)
     assert shell.run("run", "--detach", "--name", "busy", "--", sys.executable, "agent.py").returncode == 0
+    # Not before that: a stopped process whose parent ends is sent SIGHUP and continues.
+    (shell.directory / "go").touch()
     eventually(
         lambda: (shell.directory / "up").exists() and (program is not HOLDING or (shell.directory / "up").read_text())
     )
