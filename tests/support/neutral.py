@@ -20,14 +20,14 @@ Said = tuple[str, ...]
 _HARNESS = re.compile(r"\s*(<[a-z_-]+[^<>]*>|# AGENTS\.md|\[image|<image|Attached (image\(s\)|media) from tool result)")
 _MARK = re.compile(r"^\[error\] ?|^\(see attached image\)$")
 """what a writer puts before a failure, and pi in place of no text"""
-_SHELLS = frozenset({"Bash", "bash", "exec_command", "shell", "shell_command"})
+_SHELLS = frozenset({"Bash", "bash", "exec_command", "shell", "shell_command", "run_shell_command"})
 _PATHS = ("file_path", "filePath", "path")
 
 
 def said_to(request: Request) -> list[Said]:
     """What the model was told and had said itself, in order; images after the text of their message."""
     body = request.body
-    found = {"messages": _messages, "responses": _responses, "chat": _chat}[request.api](body)
+    found = {"messages": _messages, "responses": _responses, "chat": _chat, "gemini": _gemini}[request.api](body)
     known = [("user", one[1].strip('"')) if one[0] == "user" else one for one in found]  # opencode quotes a prompt
     return [one for one in known if one[0] not in ("user", "assistant", "system") or _counts(one)]
 
@@ -44,15 +44,15 @@ def asked(name: str, arguments: Any) -> Said:
     if name in _SHELLS:
         words: Any = given.get("command", given.get("cmd", ""))
         return "shell", words if isinstance(words, str) else words[-1]
-    if name.lower() == "write":
+    if name.lower() in ("write", "write_file"):
         return "write", path, given["content"]
-    if name.lower() == "edit":
+    if name.lower() in ("edit", "replace"):
         [edit] = given.get("edits") or [given]
         old, new = (next(str(edit[key]) for key in keys if key in edit) for keys in _EDITS)
         return "edit", path, old, new
     if name == "apply_patch":
         return _patch(str(given["input"]))
-    if name.lower() in ("read", "view_image"):
+    if name.lower() in ("read", "read_file", "view_image"):
         return "read", path
     return name, json.dumps(given, sort_keys=True)
 
@@ -120,3 +120,19 @@ def _chat(body: Any) -> Iterator[Said]:
         yield from (_image(part["image_url"]["url"]) for part in parts if "image_url" in part)
         for call in message.get("tool_calls") or ():
             yield asked(call["function"]["name"], json.loads(call["function"]["arguments"]))
+
+
+def _gemini(body: Any) -> Iterator[Said]:
+    for content in body["contents"]:
+        role = "assistant" if content["role"] == "model" else "user"
+        for part in content["parts"]:
+            if "functionCall" in part:
+                yield asked(part["functionCall"]["name"], part["functionCall"].get("args"))
+            elif "functionResponse" in part:
+                given = part["functionResponse"]
+                yield _result("\n".join(str(text) for text in given["response"].values()))
+                yield from (_image(one["inlineData"]["data"]) for one in given.get("parts", ()))
+            elif "inlineData" in part:
+                yield _image(part["inlineData"]["data"])
+            elif not part.get("thought"):
+                yield role, part["text"]

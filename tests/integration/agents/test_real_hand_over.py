@@ -36,7 +36,7 @@ class BothHarness(AgentHarness):
                 (base / "bin" / other).symlink_to(program())
 
     def agents(self) -> list[int]:
-        programs = {str(real.node() if name == "pi" else program()) for name, program in PROGRAMS.items()}
+        programs = {str(real.node() if name in ("pi", "gemini") else program()) for name, program in PROGRAMS.items()}
         return [pid for pid in self.processes() if executable(pid) in programs]
 
     def owners(self) -> set[str]:
@@ -78,7 +78,7 @@ PROGRAMS = {
     "gemini": real.gemini_script,
 }
 AGENTS = ("claude", "codex", "opencode", "pi")
-"""those whose every message and every kill is tried; Gemini CLI is in the relays"""
+"""those whose every kill is tried; Gemini CLI is in the relays"""
 TOKEN = "sk-ant-oat01-fake-token-of-the-relight-tests-000000000000"
 CLAUDE = "claude -p --dangerously-skip-permissions --output-format stream-json --verbose"
 
