@@ -71,8 +71,21 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
-    """The session with the agent that it is handed over to; nothing is written. UsageError or NotResumable if that
-    agent cannot have it."""
+    """The session with the agent that it is handed over to, and with the agents that are to continue it; nothing is
+    written. UsageError or NotResumable if these agents cannot have it."""
+    return _with_fallback(context, _with_agent(context, found, options), options.fallback)
+
+
+def _with_fallback(context: Context, found: Found, fallback: tuple[str, ...] | None) -> Found:
+    if fallback is None:
+        return found
+    identity, policy = found.identity, found.identity.policy
+    policy = msgspec.structs.replace(policy, fallback=tuple(fallback), returns=policy.returns and bool(fallback))
+    launch.check_failover(context, context.agent(identity), policy)
+    return msgspec.structs.replace(found, identity=msgspec.structs.replace(identity, policy=policy))
+
+
+def _with_agent(context: Context, found: Found, options: ResumeOptions) -> Found:
     identity = found.identity
     agent = options.agent or due_home(context, identity)
     if agent is None:

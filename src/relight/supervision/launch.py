@@ -72,7 +72,7 @@ def planned(
     where = Surroundings(directory=directory, environment={**context.environment, **kept})
     limiting.check_enforceable(context, adapter, command, policy, where)
     check_approvals(adapter, command, where, policy)
-    _check_failover(context, adapter, policy)
+    check_failover(context, adapter, policy)
     naming.check_free(context, options.name, f"go on with it: relight resume {options.name}")
     task = adapter.task_of(command)
     recorded = recordable(command, context.redactor(), context.environment, prompt=task)
@@ -139,7 +139,7 @@ def check_approvals(adapter: AgentAdapter, command: Sequence[str], where: Surrou
     adapter.launch(Ask(command=tuple(command), surroundings=where, rung="fresh", hooks=trial))
 
 
-def _check_failover(context: Context, adapter: AgentAdapter, policy: RunPolicy) -> None:
+def check_failover(context: Context, adapter: AgentAdapter, policy: RunPolicy) -> None:
     """UsageError for a failover that could never happen."""
     if policy.quiet_hours is not None:
         quiet_hours(policy.quiet_hours)

@@ -56,6 +56,8 @@ class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """do not wait for the end of a usage limit"""
     agent: str | None = None
     """hand the conversation over to this coding agent, by its name or its command line"""
+    fallback: tuple[str, ...] | None = None
+    """coding agents that continue after a usage limit and the like, from now on; None: those it had"""
 
 
 AS_IT_IS: Final = ResumeOptions()

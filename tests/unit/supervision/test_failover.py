@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import relight
 from relight.errors import UsageError
+from relight.history.loading import resolve
 from relight.library.facade import Relight
 from relight.supervision.failover import Failover
 from relight.values.ending import Scope, Verdict
@@ -72,6 +74,23 @@ def test_a_failover_that_could_never_happen_is_refused(
         with relight.open(harness.store) as rl, pytest.raises(UsageError):
             options = RunOptions(directory=str(harness.work), agent="claude", policy=policy)
             rl.runs.plan_launch(["claude", "-p", "x"], options)
+
+
+def test_a_session_that_waits_for_the_end_of_a_limit_is_resumed_with_agents_that_continue_it(
+    harness: ProgramHarness,
+) -> None:
+    child = harness.begin()
+    harness.reaches("queued")
+    child.send_signal(signal.SIGINT)  # which leaves it queued
+    child.wait(60)
+    refused = harness.relight("resume", "job", "--fallback", "claude", "--yes")
+    assert refused.returncode == 2 and "cannot continue" in refused.stderr
+    done = harness.relight("resume", "job", "--fallback", "codex", "--yes")
+    assert done.returncode == 0, done.stderr
+    info = harness.known()
+    assert (info.status, info.agent) == ("completed", "codex")
+    with relight.open(harness.store) as rl:
+        assert resolve(rl.store, "job").identity.policy.fallback == ("codex",), "it belongs to the session from now on"
 
 
 def created(harness: ProgramHarness, rl: Relight, policy: RunPolicy) -> Failover:

@@ -144,14 +144,20 @@ def limit_options(command: Callable[..., int]) -> Callable[..., int]:
     return limited
 
 
+def agents_of(_context: click.Context, _option: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+    """The names of agents in a list; None if none was given."""
+    return None if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
+
+
 def failover_options(command: Callable[..., int]) -> Callable[..., int]:
     """`--fallback`, `--return`, `--windows` and `--quiet-hours`, given to the command as one value `failover`, the
     fields of a `RunPolicy`."""
 
     @functools.wraps(command)
-    def chosen(*args: Any, fallback: str, returns: bool, windows: int | None, hours: str | None, **options: Any) -> int:
-        agents = tuple(name.strip() for name in fallback.split(",") if name.strip())
-        failover = {"fallback": agents, "returns": returns, "windows": windows, "quiet_hours": hours}
+    def chosen(
+        *args: Any, fallback: tuple[str, ...], returns: bool, windows: int | None, hours: str | None, **options: Any
+    ) -> int:
+        failover = {"fallback": fallback, "returns": returns, "windows": windows, "quiet_hours": hours}
         return command(*args, failover=failover, **options)
 
     options: tuple[Callable[..., Any], ...] = (
@@ -163,6 +169,7 @@ def failover_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--fallback",
             default="",
+            callback=agents_of,
             metavar="A,...",
             help="Coding agents that continue after a usage limit, an overloaded provider or a refused key.",
         ),

@@ -12,6 +12,7 @@ from relight.cli.app.attempts import Attempts
 from relight.cli.app.context import CliContext, confirm, pass_context
 from relight.cli.app.start import (
     agent_option,
+    agents_of,
     for_one,
     limit_options,
     moment_of,
@@ -71,6 +72,7 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 )
 @click.option("--without-secrets", is_flag=True, help="Start although variables of its first start are not set.")
 @click.option("--now", is_flag=True, help="Do not wait for the end of a usage limit.")
+@click.option("--fallback", metavar="A,...", callback=agents_of, help="As in run, in place of those it had.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
 @limit_options
 @click.option("--queue", metavar="Q", help="Queue it for a worker instead of starting it here.")

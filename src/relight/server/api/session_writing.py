@@ -69,6 +69,11 @@ class ResumeBody(Why, Limited):
     agent: AgentName | None = Field(
         default=None, description="hand the conversation over to this coding agent", examples=["codex"]
     )
+    fallback: Annotated[list[AgentName], Field(max_length=10)] | None = Field(
+        default=None,
+        description="agents that continue after a usage limit, in place of those it had",
+        examples=[["pi"]],
+    )
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     queue: Annotated[str, Field(max_length=100)] | None = None
     callback: CallbackBody | None = None

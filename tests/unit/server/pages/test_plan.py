@@ -83,8 +83,9 @@ def test_the_loss_report_of_another_agent_is_in_its_dialog_before_it_is_chosen(
     assert "dropped: reasoning of the model" in text and "relight resume job --agent codex" in text
     assert "Not possible now" not in text
     assert "Not possible now" in shown(harness, f"/sessions/{session}/do/resume?agent=ls%20-l")
-    refused = Answer(harness.client().post(f"/api/sessions/{session}/resume", json={"agent": "codex exec"}))
-    assert refused.status in (400, 422)
+    for body in ({"agent": "codex exec"}, {"fallback": ["claude"]}):  # no name of one; its own
+        refused = Answer(harness.client().post(f"/api/sessions/{session}/resume", json=body))
+        assert refused.status in (400, 422)
     plan = harness.client("read").get(f"/api/sessions/{session}/can-resume?agent=codex").json()
     assert plan["hand_over"]["target"] == "codex"
 
