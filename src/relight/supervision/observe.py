@@ -306,9 +306,8 @@ class Observer:
             hooked = [one.intent for one in self.recorder.fold.hooked.values() if one.intent.id in begun]
             calls = [*(NativeCall(id=one.id, name=one.name, arguments=one.arguments) for one in hooked), *held]
             lines, added = [entry.line for entry in self._read], list[Line]()
-            for call in calls:
-                if not self.has_call(call.id):
-                    added.append(self.adapter.asked(call, [*lines, *added], at_us=now_us))
+            for call in {call.id: call for call in calls if not self.has_call(call.id)}.values():  # equal ones are one
+                added.append(self.adapter.asked(call, [*lines, *added], at_us=now_us))
             if added and self._path is not None and self.transcript is not None:
                 self.adapter.append(self._path, added, offset=self.transcript.offset)
                 self.sync()
