@@ -90,7 +90,7 @@ class Sessions(Noun):
             spawned_by=self._found(spawned_by).identity.id if spawned_by is not None else None,
             created_since_us=since_us,
             before=(until_us, "") if until_us is not None else None,
-            statuses=_stored_statuses(wanted) if status is not None else None,
+            statuses=self._looked_up(wanted, sort) if status is not None else None,
         )
         if sort == listing.NEWEST and before is not None:
             query = msgspec.structs.replace(query, before=min((int(before[0]), before[1]), query.before or (_LAST, "")))
@@ -101,6 +101,13 @@ class Sessions(Noun):
             records = iter(listing.in_order(records, sort, before=before, limit=_LAST if limit is None else limit))
         for record in islice(records, limit):
             yield listing.info_of(self._context, record)
+
+    def _looked_up(self, wanted: frozenset[Status], sort: str) -> frozenset[Status] | None:
+        """The statuses that the store is asked for; None for all: where every one is read and most of them are wanted,
+        merging the pages of each status takes longer than to leave out the others here."""
+        stored, counts = _stored_statuses(wanted), self._context.store.count_sessions()
+        others = sum(number for status, number in counts.items() if status not in stored)
+        return None if sort != listing.NEWEST and 2 * others < sum(counts.values()) else stored
 
     def _shown(self, record: Record, wanted: Collection[Status]) -> bool:
         """Whether a session has one of these statuses; that of a running one depends on its owner."""

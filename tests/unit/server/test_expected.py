@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from bench.server import addresses
 from relight.server.http.compression import MIN_BYTES
+from relight.values.status import STATUSES
 from tests.support.server_harness import Answer, ServerHarness, listening
 
 pytestmark = pytest.mark.usefixtures("some")
@@ -215,3 +216,16 @@ def test_a_problem_names_its_request_and_speaks_http(client: TestClient) -> None
             r"(?<!\w)--[a-z]|\brelight (list|show|resume|rewind|fork|settle|clear|send|stop|approve|deny|undo|rm)\b"
         )
         assert not any(re.search(command, text) for text in said), (path, said)
+
+
+def test_an_order_leaves_out_the_same_sessions_whether_few_or_most_are_asked_for(harness: ServerHarness) -> None:
+    for n in range(6):
+        with harness.rl.session(f"ordered-{n}") as s:
+            s.append({"role": "assistant", "content": "x"}, usage={"cost": float(n)})
+            s.complete(n)
+    rest = [one for one in STATUSES if one != "archived"]
+    for archived in range(7):
+        names = [info.name for info in harness.rl.sessions.list(sort="-cost", status=rest, search="ordered-", limit=3)]
+        assert names == [f"ordered-{n}" for n in range(5, archived - 1, -1)][:3]
+        if archived < 6:
+            harness.rl.sessions.archive(f"ordered-{archived}")
