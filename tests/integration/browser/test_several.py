@@ -97,6 +97,9 @@ def test_the_address_of_a_dialog_is_a_page_on_which_it_can_be_done(site: Site) -
     expect(page.locator("#dialog [data-cancel]")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page).to_have_url(site.address("/"))
+    for verb in ("stop", "resume", "label", "remove"):
+        page.goto(site.address(f"/do/several/{verb}"))
+        expect(page.locator("#dialog [data-cancel]")).to_be_focused()
     page.goto(site.address(f"/sessions/{site.rl.sessions.get('done-0').id}/do/archive"))
     page.locator("#dialog [data-confirm]").click()
     expect(page.locator(".toast")).to_contain_text("done-0 is archived")

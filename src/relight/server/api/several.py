@@ -49,7 +49,7 @@ class LabelBody(SeveralBody):
 
     key: Annotated[str, Field(min_length=1, max_length=500, examples=["team"])]
     value: Short | None = Field(default=None, description="its value; it replaces the one that a session has")
-    remove: bool = Field(default=False, description="Take the label away instead.")
+    unset: bool = Field(default=False, description="Take the label away instead.")
 
 
 def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
@@ -119,9 +119,9 @@ def stop_several(request: Request, served: Served, body: SeveralBody) -> Respons
 @post(router, "/api/label", model=SeveralDocument)
 def label_several(request: Request, served: Served, body: LabelBody) -> Response:
     """Give a label to several sessions, or take it from them. Their other labels and their steps stay."""
-    if body.remove == (body.value is not None):
-        raise UsageError("a label needs its `value`, or `remove` to take it away")
-    labels = {body.key: None if body.remove else body.value}
+    if body.unset == (body.value is not None):
+        raise UsageError("a label needs its `value`, or `unset` to take it away")
+    labels = {body.key: body.value}
 
     def do(rl: Relight, session: str) -> ActionResult:
         return ActionResult(document=None, session=rl.sessions.update(session, labels=labels).id)

@@ -58,8 +58,8 @@
         written(form, goes ? command : command.replace(/ && relight resume .*$/, ""));
       }
       if (form.dataset.path === "/api/label") {
-        const { key: name = "KEY", value = "VALUE", remove } = sent(form);
-        written(form, command.replace("--add KEY=VALUE", () => remove ? `--remove ${quoted(name)}` : `--add ${quoted(`${name}=${value}`)}`));
+        const { key: name = "KEY", value = "VALUE", unset } = sent(form);
+        written(form, command.replace("--add KEY=VALUE", () => unset ? `--remove ${quoted(name)}` : `--add ${quoted(`${name}=${value}`)}`));
       }
       if (scope && form.dataset.path.endsWith("/rewind")) { // the button and the command say what was chosen
         const { choice, take = [] } = sent(form);

@@ -175,7 +175,7 @@ def test_a_label_is_given_to_several_and_taken_away_once_or_told(harness: Server
     client, rl = harness.client(), harness.rl
     with rl.session("runs") as s:
         text, body = dialog(client, "/do/several/label")
-        assert "Label 2 sessions" in text and body == {} and 'name="key"' in text and 'data-unless="remove"' in text
+        assert "Label 2 sessions" in text and body == {} and 'name="key"' in text and 'data-unless="unset"' in text
         assert 'for s in runs done; do relight label --add KEY=VALUE "$s"; done' in unescape(text)
         ids = [rl.sessions.get("done").id, "0" * 32, s.id]
         given, once = {"sessions": ids, "key": "team", "value": "web", "why": "moved"}, {"Idempotency-Key": "k1"}
@@ -189,9 +189,9 @@ def test_a_label_is_given_to_several_and_taken_away_once_or_told(harness: Server
             {"role": "user", "content": "go"}
         )
     assert rl.sessions.get("runs").labels == {"team": "web"}
-    gone = client.post("/api/label", json={"sessions": ids[::2], "key": "team", "remove": True}).json()
+    gone = client.post("/api/label", json={"sessions": ids[::2], "key": "team", "unset": True}).json()
     assert gone["done"] == 2 and rl.sessions.get("done").labels == {"prio": "1"}
-    for odd in ({}, {"value": "a", "remove": True}, {"key": ""}):
+    for odd in ({}, {"value": "a", "unset": True}, {"key": ""}):
         assert client.post("/api/label", json={"sessions": ids, "key": "team", **odd}).status_code == 400, odd
     assert harness.client("read").post("/api/label", json=given).status_code == 403
     rows = harness.service.state.rows("SELECT verb, asked FROM actions WHERE session = ? ORDER BY id", (ids[0],))

@@ -59,13 +59,13 @@ _TEXTS: Final[dict[SeveralVerb, _Texts]] = {
     "label": _Texts(
         happens="Give {} a label, or take one away. A value that a session has for it is replaced.",
         kept="Every step and every other label. A session that runs is not disturbed.",
-        back="Take the label away again; a value that was replaced is in no list.",
+        back="Take the label away again; a value that it replaced is not kept.",
         done="labelled",
         flags=("--add", "KEY=VALUE"),
         fields=(
             Field(kind="line", name="key", label="Label", hint="such as team", required=True),
-            Field(kind="line", name="value", label="Value", required=True, unless="remove"),
-            Field(kind="box", name="remove", label="take this label away instead"),
+            Field(kind="line", name="value", label="Value", required=True, unless="unset"),
+            Field(kind="box", name="unset", label="take this label away instead"),
         ),
         pinned=False,
     ),
