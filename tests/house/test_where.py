@@ -54,6 +54,11 @@ def test_every_file_of_the_tables_exists_and_defines_what_is_named() -> None:
     assert wrong == [], "ARCHITECTURE.md names functions that are not there"
 
 
+def test_every_feature_has_one_row() -> None:
+    subjects = [cells[0].partition(":")[0] for cells in rows() if len(cells) == 2]
+    assert sorted(subjects) == sorted(set(subjects))
+
+
 def test_every_page_in_reading_order_has_a_feature_in_the_table() -> None:
     """docs/README.md lists what relight does; the words of its left column lead into the table."""
     features = " ".join(cells[0] for cells in rows() if len(cells) == 2).lower()

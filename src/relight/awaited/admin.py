@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class AsyncAdmin:
-    """Verbs for whoever looks after a store. Awaited."""
+    """Verbs for the operator of a store. Awaited."""
 
     def __init__(self, sync: Admin) -> None:
         self._sync = sync
@@ -93,7 +93,8 @@ class AsyncAdmin:
 
     async def backup(self, path: str | os.PathLike[str], *, progress: BackupProgress | None = None) -> BackedUp:
         """Write the whole store, as it is at one moment, to a new SQLite file that is a store itself, and its captured
-        files to the directory `path`.blobs; verified by every digest before the file appears. Others go on writing."""
+        files to the directory `path`.blobs; verified by every digest before the file appears. Writers are not
+        blocked."""
         return await alone(partial(self._sync.backup, path, progress=progress), self._effects)
 
     async def copy(self, destination: str, *refs: str, progress: Progress | None = None) -> Copied:
@@ -109,7 +110,8 @@ class AsyncAdmin:
         return await alone(partial(self._sync.pause, by=by, reason=reason), self._effects)
 
     async def unpause(self) -> Pause | None:
-        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
+        """End the pause: workers claim sessions again. What ran without a worker is resumed by `relight resume
+        --all`."""
         return await alone(self._sync.unpause, self._effects)
 
     async def paused(self) -> Pause | None:

@@ -50,8 +50,8 @@ class AsyncHistory:
 
     async def messages(self, ref: str, *, format: str) -> list[dict[str, Any]]:
         """The conversation at the head or at a checkpoint as plain messages of a provider (`anthropic`, `openai_chat`,
-        `openai_responses`), whoever began it: for a program that continues a coding agent's session. Calls without a
-        result get one that says so; reasoning is left out."""
+        `openai_responses`), whichever program began it: for one that continues a coding agent's session. Calls without
+        a result get one that says so; reasoning is left out."""
         return await alone(partial(self._sync.messages, ref, format=format), self._effects)
 
     def events(

@@ -111,8 +111,9 @@ class SessionForm:
         """A user's turn. With an id: once an id, whatever the text. Without: the text of the newest prompt is that
         prompt (a restarted program), and any other text is a new turn. None if the session has had it.
 
-        Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
-        LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is halted.
+        Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session is
+        resumed. LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is
+        halted.
         """
         return await alone(partial(self._sync.prompt, text, id), self._effects)
 

@@ -101,8 +101,8 @@ class AsyncSessions:
     ) -> SearchResult:
         """Find words, "phrases" and beginnings* in what any session said, newest first; `session`: in one alone.
 
-        Steps that are not in the index yet are added first, for so many `seconds`; what is not searched then is told.
-        `before` continues a search from its `next`."""
+        Steps that are not in the index yet are added first, for so many `seconds`; what is not searched by then is
+        reported. `before` continues a search from its `next`."""
         return await alone(
             partial(
                 self._sync.search,

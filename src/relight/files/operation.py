@@ -19,11 +19,12 @@ import msgspec
 
 from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept, UsageError
 from relight.files.capture import close_all, complete_hints, open_roots, refuse_unfinished
-from relight.history.branching import head_at, head_state, rewind_view, status_after_rewind
+from relight.history.branching import head_at
 from relight.history.loading import Found, chain_of, step_at
+from relight.history.rewind import head_state, rewind_view, status_after_rewind
 from relight.journal.codec import decode_changes
 from relight.journal.files.undo_log import HeadState, Move, Operation, Verb, begin_note, end_note, is_operation
-from relight.operations.operator import with_derived_status
+from relight.operations.write_once import with_derived_status
 from relight.ports.store import CheckpointRow
 from relight.ports.workspace import Workspace
 from relight.sessions.context import Context

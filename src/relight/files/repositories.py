@@ -17,7 +17,7 @@ from relight.history.events import history
 from relight.history.loading import Found, chain_of
 from relight.journal.files.repository_state import MOVED, NOTE, moved, repository_head
 from relight.journal.lineage import owner_of, visible
-from relight.operations.operator import write_once
+from relight.operations.write_once import write_once
 from relight.ports.store import CheckpointRow
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for, refuse_archived

@@ -19,7 +19,8 @@ from relight.history.loading import Found, resolve
 from relight.journal.queues.order import checked_position, checked_queue, matching_queues
 from relight.journal.queues.slots import checked_concurrency, parse_rate
 from relight.journal.queues.small_records import pack_record, unpack_record
-from relight.operations.operator import add_prompt, write_once
+from relight.operations.send import add_prompt
+from relight.operations.write_once import write_once
 from relight.ports.store import Query
 from relight.sessions.context import Context
 from relight.sessions.limits import policy_with

@@ -1,40 +1,29 @@
-"""Fork and rewind: both append, neither deletes.
+"""Fork the journal: a new session that stores only its own suffix. Creating it reads one row of the parent.
 
-A fork is a new session that stores only its own suffix; creating it reads one row of the parent. A rewind appends a
-step whose base is the target; the steps it hides remain in the journal and can be returned to.
+Its files are the subject of fork.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
-from relight.errors import Corrupt, NotFound, UsageError
-from relight.history.loading import Found, chain_of, load_forked, load_returned, step_at
+from relight.errors import Corrupt, UsageError
+from relight.history.loading import Found, chain_of, load_forked, step_at
 from relight.journal.codec import isolated
 from relight.journal.conversation.edited_message import with_text
-from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.effects.open_effects import open_effects
-from relight.journal.files.undo_log import HeadState, Move, end_note, head_state_of
 from relight.journal.jsonable import check_text
-from relight.journal.status import derived_status
-from relight.operations import operator
-from relight.operations.operator import write_once
-from relight.sessions.calls.settling import retriable
+from relight.operations import send
+from relight.operations.write_once import write_once
 from relight.sessions.context import Context
 from relight.sessions.names import check_free, release_archived
-from relight.sessions.opening import IMPORTED, evidence_of, recorder_for, refuse_archived
+from relight.sessions.opening import IMPORTED, recorder_for
 from relight.sessions.reset import reset_to
-from relight.values.call import Outcome
 from relight.values.checkpoint import Checkpoint
 from relight.values.session import GENESIS, Head, Identity, Parent
 from relight.values.status import StatusChange
-from relight.values.step import Changes, View
-
-if TYPE_CHECKING:
-    from relight.journal.fold import Fold
 
 
 def fork(
@@ -136,14 +125,14 @@ def head_at(context: Context, found: Found, seq: int) -> Head:
 
 def add_prompt(context: Context, found: Found, prompt: str) -> Checkpoint:
     """Append a user message in the provider's own form, and queue the session."""
-    return operator.add_prompt(context, recorder_for(context, found), prompt)
+    return send.add_prompt(context, recorder_for(context, found), prompt)
 
 
 def edit_last(context: Context, found: Found, text: str) -> Checkpoint:
     """Replace the text of the last message, by a reset that carries over every effect: what ran does not run again.
     UsageError if the conversation is not relight's own, or has no text there."""
     recorder = recorder_for(context, found)
-    if operator.has_transcript(context, recorder.identity):
+    if send.has_transcript(context, recorder.identity):
         why = "a coding agent's conversation is its own transcript: it cannot be edited"
         raise UsageError(why, hints=["fork with a prompt instead"])
     messages = list(recorder.fold.messages)
@@ -154,64 +143,3 @@ def edit_last(context: Context, found: Found, text: str) -> Checkpoint:
     change = StatusChange(status="queued", reason="edited")
     changes = msgspec.structs.replace(changes, status=change, note={"edited": "last message"})
     return write_once(context, recorder, "reset", changes, view=view)
-
-
-def rewind(context: Context, found: Found) -> Checkpoint:
-    """Move the head back to a checkpoint of this session. Refused while the session is owned."""
-    if found.seq is None:
-        raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
-    refuse_archived(found)
-    recorder = recorder_for(context, found)
-    head, (view, _) = recorder.head, rewind_view(context, found)
-    move = Move(verb="rewind", heads=(head.head, view.head), before=head_state(context, head))
-    changes = Changes(note=end_note(move, begun=None, restores={}), status=status_after_rewind(head, view))
-    return write_once(context, recorder, "rewind", changes, view=view)
-
-
-def head_state(context: Context, head: Head) -> HeadState:
-    """The state of the head now, with the status as shown."""
-    return head_state_of(head, *derived_status(head, evidence_of(context, head)))
-
-
-def status_after_rewind(head: Head, view: View) -> StatusChange | None:
-    """A completed session is queued after a rewind, and so is a waiting one whose question is no longer in view. Any
-    other keeps its status."""
-    if head.status != "completed" and (head.status != "waiting" or view.head == head.head):
-        return None
-    return StatusChange(status="queued", reason=f"rewound to @{view.head}")
-
-
-def rewind_view(context: Context, found: Found, again: Sequence[str] = ()) -> tuple[View, list[Outcome]]:
-    """What is visible with the head at this checkpoint, and the outcomes that allow the effects named by `again` to
-    run again. NotFound if one of them is not open there."""
-    target = head_at(context, found, found.seq or 0)
-    view = View(
-        head=target.head,
-        since=target.since,
-        message_count=target.message_count,
-        turns=target.turns,
-        open=target.open,
-    )
-    try:
-        fold = load_returned(context.store, found, found.seq or 0)
-    except Corrupt:
-        if again:
-            raise
-        return view, []  # the steps left behind are damaged: a rewind is the way to leave them
-    allowed = [_allowed_again(fold, found, key) for key in again]
-    closed = {(one.asked_seq, one.id) for one in allowed}
-    began = [one for one in open_effects(fold, target.seq, target.updated_us) if (one.asked_seq, one.id) not in closed]
-    said = last_reply_line(fold.format, fold.messages)
-    return msgspec.structs.replace(view, open=tuple(began), said=said), allowed
-
-
-def _allowed_again(fold: Fold, found: Found, key: str) -> Outcome:
-    allowed = retriable(fold, key)
-    if allowed is None:
-        here = [slot.site.id for slot in fold.open_slots()] + [
-            name for name, one in fold.once.items() if one.outcome is None or one.carried_from
-        ]
-        at = f"{found.identity.name or found.identity.id}@{found.seq}"
-        evidence = [f"open at {at}: {one}" for one in here] or [f"no call is open at {at}"]
-        raise NotFound(key, what="call to run again", evidence=evidence)
-    return allowed

@@ -9,8 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from relight.errors import Corrupt
-from relight.history.branching import head_at, rewind
+from relight.history.branching import head_at
 from relight.history.loading import Found, chain_of, has_steps_after, load, newest_whole
+from relight.history.rewind import rewind
 from relight.journal.codec import Undecodable, decode_changes
 from relight.sessions.context import Context
 from relight.values.checkpoint import Checkpoint

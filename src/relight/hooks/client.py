@@ -54,7 +54,7 @@ def short_directory() -> str:
         if len(os.fsencode(short)) > ADDRESS_BYTES - SHORT_NAME_BYTES:
             continue
         try:
-            os.mkdir(short, 0o700)  # fails if anybody has made it before
+            os.mkdir(short, 0o700)  # fails if it exists
         except OSError:
             continue
         return short

@@ -463,7 +463,7 @@ class Fold(Dialogue):
             return
         if outcome.status == "void":
             slot.intent = slot.intent_seq = slot.started_us = slot.prior = None
-            if outcome.generation > 1:  # the session that allowed the retry runs it, whoever requested the call
+            if outcome.generation > 1:  # the session that allowed the retry runs it, not the one that requested it
                 slot.generation, slot.session = outcome.generation, step.session
             return
         slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us

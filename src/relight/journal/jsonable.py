@@ -134,7 +134,7 @@ def _printable(key: str) -> str:
 
 def unshared(value: list[Any]) -> list[Any]:
     """A copy of a list of JSON values that shares no list and no mapping with it. Texts are shared, because
-    nobody can change them: what it costs depends on the number of messages, not on their length."""
+    no caller can change them: the cost depends on the number of messages, not on their length."""
     return [_unshared_dict(one) if type(one) is dict else unshared(one) if type(one) is list else one for one in value]
 
 

@@ -58,7 +58,7 @@ def plan_resume(
 
 
 def as_it_lives(plan: ResumePlan) -> ResumePlan:
-    """The plan without what does not apply to an agent that is alive: it is reattached as it is, is told nothing,
+    """The plan without what does not apply to an agent that is alive: it is reattached as it is, gets no message,
     nothing of it is ended, and it waits for no limit."""
     if plan.agent is None or plan.agent.living is None:
         return plan
@@ -118,7 +118,7 @@ def _against(info: SessionInfo) -> list[Reason]:
 
 
 def damage_reason(info: SessionInfo, text: str, offered: str | None, options: ResumeOptions) -> Reason:
-    """Damage of the newest steps. It blocks, unless the start was told to continue from the checkpoint that is
+    """Damage of the newest steps. It blocks, unless the start has to continue from the checkpoint that is
     `offered`, and there is one."""
     if offered is None:
         return Reason(code="corrupt", text=text)

@@ -75,7 +75,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
     live = status in LIVE
     sleeps = live and head.wake_us is not None and head.wake_us > evidence.now_us
     if live and head.wake_us is not None and not sleeps:
-        reason = None  # it slept, and goes on
+        reason = None  # it slept, and continues
     in_doubt = 0 if live else len(head.open)
     info = SessionInfo(
         id=identity.id,
@@ -170,7 +170,7 @@ def _attention(info: SessionInfo, head: Head, evidence: Evidence) -> Attention |
 def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple[AttentionKind, str, str] | None:
     name = info.title
     if info.subagent is not None:
-        return None  # its parent is told, and shown
+        return None  # reported with its parent
     if info.status == "waiting" and head.open and head.question is None:
         cure = shlex.join(["relight", "settle", name, head.open[0].id])  # shows the call, and both ways to settle it
         return "in_doubt", f"{head.open[0].name}: did it take effect?", cure

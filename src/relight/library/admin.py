@@ -18,21 +18,25 @@ if TYPE_CHECKING:
     from relight.files import drill as drilling
     from relight.history import queries
     from relight.history import search as searching
-    from relight.operations import health, operator, remove
+    from relight.operations import clear as clearing
+    from relight.operations import health, remove
     from relight.operations import retention as retaining
+    from relight.operations import sweep as sweeping
     from relight.supervision import pause as pausing
 else:
-    drilling, queries, operator = map(
-        LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.operator")
+    drilling, queries, clearing = map(
+        LazyModule, ("relight.files.drill", "relight.history.queries", "relight.operations.clear")
     )
     backing_up, health = map(LazyModule, ("relight.bundles.backup", "relight.operations.health"))
     copying, searching = map(LazyModule, ("relight.bundles.copying", "relight.history.search"))
     pausing = LazyModule("relight.supervision.pause")
-    remove, retaining = map(LazyModule, ("relight.operations.remove", "relight.operations.retention"))
+    remove, retaining, sweeping = map(
+        LazyModule, ("relight.operations.remove", "relight.operations.retention", "relight.operations.sweep")
+    )
 
 
 class Admin(Noun):
-    """Verbs for whoever looks after a store."""
+    """Verbs for the operator of a store."""
 
     def leases(self, *, most: int = 1000) -> list[queries.LeaseInfo]:
         """Current leases and their owners."""
@@ -42,7 +46,7 @@ class Admin(Noun):
         self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
     ) -> Checkpoint:
         """Revoke the lease; recorded in the journal. `forget_native`: the native session is not continued."""
-        return operator.clear(self._context, self._found(ref), why=why, who=who, forget_native=forget_native)
+        return clearing.clear(self._context, self._found(ref), why=why, who=who, forget_native=forget_native)
 
     def retention(self) -> Policy:
         """The retention policy; without one nothing is removed."""
@@ -62,11 +66,11 @@ class Admin(Noun):
         called; see `set_retention` for a daily sweep."""
         days = self.retention().finished_days
         chosen = policy or (Retention(finished_days=days) if days is not None else Retention())
-        return remove.sweep(self._context, chosen, dry_run=dry_run, by=by)
+        return sweeping.sweep(self._context, chosen, dry_run=dry_run, by=by)
 
     def sweep_if_due(self, *, by: str) -> remove.Removed | None:
         """The daily sweep under the store's policy; None if there is no policy, or if it was done already."""
-        return remove.sweep_if_due(self._context, by=by)
+        return sweeping.sweep_if_due(self._context, by=by)
 
     def last_sweep_us(self) -> int | None:
         """When the last sweep under the policy began, in microseconds since 1970."""
@@ -89,7 +93,8 @@ class Admin(Noun):
         self, path: str | os.PathLike[str], *, progress: backing_up.Progress | None = None
     ) -> backing_up.BackedUp:
         """Write the whole store, as it is at one moment, to a new SQLite file that is a store itself, and its captured
-        files to the directory `path`.blobs; verified by every digest before the file appears. Others go on writing."""
+        files to the directory `path`.blobs; verified by every digest before the file appears. Writers are not
+        blocked."""
         return backing_up.backup(self._context, Path(path), progress=progress)
 
     def copy(self, destination: str, *refs: str, progress: copying.Progress | None = None) -> copying.Copied:
@@ -109,7 +114,8 @@ class Admin(Noun):
         return pausing.pause(self._context, by=by, reason=reason)
 
     def unpause(self) -> Pause | None:
-        """End the pause: workers go on. What ran without a worker is resumed by `relight resume --all`."""
+        """End the pause: workers claim sessions again. What ran without a worker is resumed by `relight resume
+        --all`."""
         return pausing.unpause(self._context)
 
     def paused(self) -> Pause | None:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from relight.history import fork as forking
     from relight.history import verify as verifying
     from relight.journal.files.undo_log import Operation
-    from relight.operations import operator, remove
+    from relight.operations import remove
+    from relight.operations import send as sending
     from relight.supervision import hand_over
     from relight.supervision import start as starting
 else:
@@ -52,10 +53,10 @@ else:
             "relight.history.fork",
         ),
     )
-    operator, remove, starting, hand_over = map(
+    sending, remove, starting, hand_over = map(
         LazyModule,
         (
-            "relight.operations.operator",
+            "relight.operations.send",
             "relight.operations.remove",
             "relight.supervision.start",
             "relight.supervision.hand_over",
@@ -78,8 +79,8 @@ class History(Noun):
 
     def messages(self, ref: str, *, format: str) -> list[dict[str, Any]]:
         """The conversation at the head or at a checkpoint as plain messages of a provider (`anthropic`, `openai_chat`,
-        `openai_responses`), whoever began it: for a program that continues a coding agent's session. Calls without a
-        result get one that says so; reasoning is left out."""
+        `openai_responses`), whichever program began it: for one that continues a coding agent's session. Calls without
+        a result get one that says so; reasoning is left out."""
         return hand_over.plain_messages(self._context, self._found(ref), format)
 
     def events(
@@ -91,7 +92,7 @@ class History(Noun):
         if not follow:
             return queries.steps(self._context, found, after=after, upto=upto)
         if upto is not None:
-            raise UsageError("`follow` goes on to the end of the session: leave out `upto`")
+            raise UsageError("`follow` reads until the session ends: leave out `upto`")
         return tailing.follow(self._context, found, after=after)
 
     def _poll(self, ref: str, *, after: int, upto: int | None, follow: bool) -> Iterator[tailing.Event | None]:
@@ -146,7 +147,7 @@ class History(Noun):
         seq = found.seq if found.seq is not None else found.whole_head().head
         load_it = load_returned if after == "rewind" else load_forked
         fold = load_it(self._context.store, found, seq)
-        return abandoned_effects.planned(fold, agent=operator.has_transcript(self._context, found.identity))[0]
+        return abandoned_effects.planned(fold, agent=sending.has_transcript(self._context, found.identity))[0]
 
     def effects_since(self, session: str, seq: int) -> list[Call] | None:
         """Effects declared `once` that began after a checkpoint, on any branch: a rewind does not undo them. None if

@@ -12,7 +12,7 @@ from relight.history.loading import Found, load_forked, resolve
 from relight.journal.fold import Fold
 from relight.journal.resume_plan import as_it_lives, codes_waived, damage_reason, plan_resume, plan_unreadable, waived
 from relight.library.loaded import is_live, loaded
-from relight.operations import operator
+from relight.operations.send import has_transcript
 from relight.sessions import limits as limiting
 from relight.sessions.context import Context
 from relight.supervision import hand_over, launch, pause, start_plan, waiting
@@ -35,8 +35,8 @@ def plan(context: Context, found: Found, *, disk: bool, options: ResumeOptions) 
     held = files_statuses.files_status(context, found, disk=disk) if found.identity.workspace else None
     if held is not None and held.missing and workspace_check.is_unstarted_fork(context, found):
         held = msgspec.structs.replace(held, missing=[])  # its start makes them
-    has_transcript = operator.has_transcript(context, found.identity)
-    planned, told = abandoned_effects.planned(fold, agent=has_transcript) if fold is not None else ([], None)
+    is_coding_agent = has_transcript(context, found.identity)
+    planned, told = abandoned_effects.planned(fold, agent=is_coding_agent) if fold is not None else ([], None)
     made = plan_resume(
         info,
         found.head,

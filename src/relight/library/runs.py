@@ -25,30 +25,34 @@ if TYPE_CHECKING:
     from relight.history import fork as forking
     from relight.history import repair
     from relight.library import planning
-    from relight.operations import operator
     from relight.operations import output as outputs
+    from relight.operations import send as sending
+    from relight.operations import settle as settling
     from relight.supervision import adopt as adopting
     from relight.supervision import agent as agents
     from relight.supervision import approvals, first_start, program, watcher
+    from relight.supervision import attach as attaching
     from relight.supervision import launch as launching
     from relight.supervision import pause as pausing
     from relight.supervision import stop as stopping
 else:
-    repositories, forking, repair, planning, operator = map(
+    repositories, forking, repair, planning, sending, settling = map(
         LazyModule,
         (
             "relight.files.repositories",
             "relight.history.fork",
             "relight.history.repair",
             "relight.library.planning",
-            "relight.operations.operator",
+            "relight.operations.send",
+            "relight.operations.settle",
         ),
     )
     outputs = LazyModule("relight.operations.output")
-    adopting, agents, approvals, first_start, program, watcher, launching, pausing, stopping = map(
+    adopting, attaching, agents, approvals, first_start, program, watcher, launching, pausing, stopping = map(
         LazyModule,
         (
             "relight.supervision.adopt",
+            "relight.supervision.attach",
             "relight.supervision.agent",
             "relight.supervision.approvals",
             "relight.supervision.first_start",
@@ -111,7 +115,7 @@ class Runs(Noun):
         if found.seq is not None and found.seq != found.whole_head().head:
             return self._info(forking.fork(self._context, found, prompt=prompt).id)
         if prompt is not None:
-            operator.add_prompt(self._context, opening.recorder_for(self._context, found), prompt)
+            sending.add_prompt(self._context, opening.recorder_for(self._context, found), prompt)
         return self._info(found.identity.id)
 
     def plan_launch(self, command: Sequence[str], options: RunOptions) -> Pending:
@@ -194,9 +198,9 @@ class Runs(Noun):
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its
         transcript)."""
         found = self._found(ref)
-        if operator.deliver(self._context, found, text):
+        if sending.deliver(self._context, found, text):
             return None
-        return operator.send(self._context, found, text)
+        return sending.send(self._context, found, text)
 
     def approve(self, ref: str) -> Checkpoint:
         """Allow the tool call that a session waits for."""
@@ -208,11 +212,11 @@ class Runs(Noun):
 
     def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
         """Record the outcome of a call in doubt: its result, or that it may run again."""
-        return operator.settle(self._context, self._found(ref), call, result=result, retry=retry)
+        return settling.settle(self._context, self._found(ref), call, result=result, retry=retry)
 
     def attach(self, ref: str) -> list[str]:
         """The command that attaches to a session's terminal. Refused if it has none."""
-        return adopting.attach(self._context, self._found(ref))
+        return attaching.attach(self._context, self._found(ref))
 
     def output(self, ref: str) -> list[outputs.Output]:
         """What a session's program printed last: the screen of its terminal, the end of its logs; redacted."""

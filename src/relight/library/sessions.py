@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from relight.history import attention, queries
     from relight.history import search as searching
     from relight.operations import acknowledge as acknowledging
-    from relight.operations import operator, retention
+    from relight.operations import archive as archiving
     from relight.operations import remove as removing
+    from relight.operations import retention
     from relight.sessions import shared as sharing
 else:
-    attention, queries, operator = map(
-        LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.operator")
+    attention, queries, archiving = map(
+        LazyModule, ("relight.history.attention", "relight.history.queries", "relight.operations.archive")
     )
     searching = LazyModule("relight.history.search")
     acknowledging = LazyModule("relight.operations.acknowledge")
@@ -128,8 +129,8 @@ class Sessions(Noun):
     ) -> searching.SearchResult:
         """Find words, "phrases" and beginnings* in what any session said, newest first; `session`: in one alone.
 
-        Steps that are not in the index yet are added first, for so many `seconds`; what is not searched then is told.
-        `before` continues a search from its `next`."""
+        Steps that are not in the index yet are added first, for so many `seconds`; what is not searched by then is
+        reported. `before` continues a search from its `next`."""
         return searching.search(
             self._context,
             text,
@@ -204,7 +205,7 @@ class Sessions(Noun):
             names.release_archived(self._context, name)
 
         def change(now: Identity) -> Identity:
-            # Onto the labels as they are stored then: what somebody else gave it meanwhile stays.
+            # Onto the labels as they are stored then: what another process set meanwhile stays.
             others = {key: value for key, value in now.labels.items() if key not in given}
             return msgspec.structs.replace(now, name=name or now.name, labels=others | fields.get("labels", {}))
 
@@ -223,7 +224,7 @@ class Sessions(Noun):
 
     def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""
-        return operator.archive(self._context, self._found(ref))
+        return archiving.archive(self._context, self._found(ref))
 
     def remove(
         self, ref: str, *, with_forks: bool = False, with_children: bool = False, dry_run: bool = False

@@ -26,7 +26,7 @@ def acknowledge(context: Context, found: Found, *, seconds: float | None = None)
     made = Acknowledged(seq=info.seq, kind=info.attention.kind, until_us=until)
     known = _without_outdated(context)
     if len(known.keys() - {info.id}) >= MAX_ACKNOWLEDGED:
-        hints = ["archive or remove sessions that nobody will continue"]
+        hints = ["archive or remove sessions that will not be continued"]
         raise Conflict(f"{MAX_ACKNOWLEDGED} sessions are acknowledged already", hints=hints)
     context.store.put_record("acknowledged", info.id, pack_record(made))
     return made

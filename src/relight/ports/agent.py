@@ -113,7 +113,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """native: the next prompt (None: the adapter's own text for continuing); bootstrap: the brief;
     fresh: None for the prompt in the command"""
     unfinished: bool = False
-    """native: a turn was interrupted, so an agent with a screen is told to continue; else it waits for its user"""
+    """native: a turn was interrupted, so an agent with a screen gets a prompt to continue; else it waits for its
+    user"""
     deferred: bool = False
     """native: a waiting tool call was decided; no prompt is sent, the agent asks its hook again"""
     hooks: Hooks | None = None
@@ -201,7 +202,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Any = None
     """its whole input"""
     partial: bool = False
-    """the arguments are not its whole input, so nobody can be asked about it"""
+    """the arguments are not its whole input, so a person cannot be asked about it"""
     result: Any = None
     failed: bool = False
     subagent: str = ""

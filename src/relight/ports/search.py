@@ -46,8 +46,8 @@ class IndexedStore(Protocol):
         ...
 
     def index_steps(self, steps: Sequence[Words]) -> bool:
-        """Add the oldest unindexed steps, in one transaction. False if they are not those any more: somebody else added
-        or removed some; read again."""
+        """Add the oldest unindexed steps, in one transaction. False if they are not those any more: another process
+        added or removed some; read again."""
         ...
 
     def newest_block(self) -> int:

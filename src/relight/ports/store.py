@@ -288,6 +288,6 @@ class SelfCopyingStore(Protocol):
     """What a store has that can be copied as a whole (`StoreInfo.copies_itself`)."""
 
     def copy_to(self, path: Path, progress: Callable[[int, int], object]) -> None:
-        """Write all of it, as it is at one moment, to a new SQLite file; durable on return. Others go on writing.
-        `progress` is told how many pages of how many are done."""
+        """Write all of it, as it is at one moment, to a new SQLite file; durable on return. Writers are not blocked.
+        `progress` gets the number of pages done, and of all pages."""
         ...

@@ -210,7 +210,7 @@ def _died(rl: Relight, request: Request, evidence: list[str]) -> AgentFailed:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a supervisor that did not begin: left running, it could begin after the caller was told that it failed."""
+    """End a supervisor that did not begin: left running, it could begin after the caller got an error."""
     if child.poll() is None:
         child.terminate()
         try:

@@ -177,7 +177,7 @@ class ActionRunner:
 
     def _record(self, statement: str, values: Sequence[Any]) -> None:
         """Write an outcome to the server's file. A failure is logged only: the change itself has its outcome already,
-        and the client is told that one."""
+        and the client gets that one."""
         try:
             self._state.rows(statement, values)
         except StoreUnavailable as error:

@@ -19,6 +19,7 @@ from relight.ports.clock import Clock
 from relight.server.actions import ActionRunner
 from relight.server.api import (
     actions,
+    bulk,
     checkpoints,
     costs,
     events,
@@ -32,7 +33,6 @@ from relight.server.api import (
     session_reading,
     session_writing,
     sessions,
-    several,
     statistics,
     token,
 )
@@ -44,7 +44,7 @@ from relight.server.http.guard import Guard, GuardMiddleware
 from relight.server.jobs.callbacks import Callbacks
 from relight.server.jobs.housekeeping import Housekeeping
 from relight.server.jobs.upkeep import Upkeep
-from relight.server.live.folds import Folds
+from relight.server.live.fold_cache import Folds
 from relight.server.live.streams import Hub
 from relight.server.metrics import Metrics
 from relight.server.pages import router as pages
@@ -92,7 +92,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, costs, export, operations, push, search, several, statistics, token):
+    for noun in (actions, costs, export, operations, push, search, bulk, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)

@@ -13,7 +13,7 @@ from relight.server.actions import ActionRunner
 from relight.server.http.guard import Guard
 from relight.server.jobs.callbacks import Callbacks
 from relight.server.jobs.upkeep import Upkeep
-from relight.server.live.folds import Folds
+from relight.server.live.fold_cache import Folds
 from relight.server.live.streams import Hub
 from relight.server.metrics import Metrics
 from relight.server.resume_stats import ResumeStats

@@ -65,7 +65,7 @@ class ToolTotals(msgspec.Struct, kw_only=True):
     calls: int = 0
     errors: int = 0
     unknown: int = 0
-    """calls whose outcome nobody knows"""
+    """calls of unknown outcome"""
     cost: float = 0.0
     """estimate: a share of the replies that requested them"""
     durations: dict[int, int] = {}

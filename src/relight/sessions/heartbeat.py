@@ -26,7 +26,8 @@ class LeaseHolder(Protocol):
         ...
 
     def beat(self) -> None:
-        """Renew the lease. An error is remembered or ignored, never raised: the heartbeat of others goes on."""
+        """Renew the lease. An error is remembered or ignored, never raised: the leases of other sessions are still
+        renewed."""
         ...
 
 

@@ -163,7 +163,7 @@ async def received_async(returned: Any) -> Any:
         final = _final(returned)
         whole = _whole([event async for event in returned], None if final else returned)
         return await final() if whole is None and final is not None else whole
-    import asyncio  # imported late: whoever awaits this has it, and a program without a loop starts sooner
+    import asyncio  # imported late: a program without an event loop starts sooner
 
     return await asyncio.to_thread(_received, returned) if isinstance(returned, Iterator) else _received(returned)
 

@@ -42,7 +42,7 @@ IMPORTED: Final = "imported"
 CLAIM_TRIES: Final = 5
 FIRST_PAUSE_SECONDS: Final = 0.05
 MAX_PAUSE_SECONDS: Final = 0.5
-"""between two tries at a session that somebody else holds"""
+"""between two attempts to claim a session that another process owns"""
 _MAX_LEASE_SECONDS: Final = 1e9
 
 
@@ -133,7 +133,7 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
 
 
 def checked_wait(seconds: float | None) -> float:
-    """How long to wait for a session that somebody else holds; not at all if None."""
+    """How long to wait for a session that another process owns; not at all if None."""
     if seconds is None:
         return 0.0
     if type(seconds) not in (int, float) or not 0 <= seconds < _MAX_LEASE_SECONDS:

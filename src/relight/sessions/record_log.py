@@ -21,10 +21,10 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import Conflict, Corrupt, HasForks, LeaseLost, NotFound
-from relight.history.branching import rewind
 from relight.history.listing import every_session
 from relight.history.loading import Found, chain_of, newest_whole
 from relight.history.repair import go_back_to_whole
+from relight.history.rewind import rewind
 from relight.journal.chain import broken_links, step_digest
 from relight.journal.codec import Undecodable, decode_records, encode_changes
 from relight.journal.commit import plan_commit

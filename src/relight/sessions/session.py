@@ -216,8 +216,9 @@ class Session:
         """A user's turn. With an id: once an id, whatever the text. Without: the text of the newest prompt is that
         prompt (a restarted program), and any other text is a new turn. None if the session has had it.
 
-        Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session goes on.
-        LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is halted.
+        Calls that are open are answered in the same step, as not run or of unknown outcome. A finished session is
+        resumed. LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is
+        halted.
         """
         return drive(prompt_once(self._writer, text, id), self._writer.context.clock)
 
@@ -354,7 +355,7 @@ class Session:
         """Wait until these children have ended (without names: all), wherever they run, and return their results in
         this order.
 
-        ChildFailed if one has no result: it failed, was halted, or its process died and nobody continues it; `spawn`
+        ChildFailed if one has no result: it failed, was halted, or its process died and none continues it; `spawn`
         continues it. TimeoutError after `timeout` seconds; nothing is stopped.
         """
         return drive(family.join(self._writer, named, timeout), self._writer.context.clock)

@@ -90,7 +90,7 @@ class SessionWriter:
         """driven from an event loop, so tools and models may be coroutine functions"""
         self.is_supervised = False
         self.wait_seconds = 0.0
-        """to wait for a session that somebody else holds, as its opening was told"""
+        """how long to wait for a session that another process owns, as given when it was opened"""
         """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
         self._budgets = limits.budgets_of(context, recorder.identity)
         self._uncounted: str | None = None

@@ -34,7 +34,8 @@ from relight.journal.fold import Fold
 from relight.journal.leases import claim_on, next_attempt
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.journal.status import derived_status
-from relight.operations import operator, remove
+from relight.operations import remove
+from relight.operations.clear import clear
 from relight.sessions.context import Context
 from relight.sessions.entry.reopening import options_taken, record_options, with_options
 from relight.sessions.opening import (
@@ -223,7 +224,7 @@ class SharedSession:
             self._context.store.release(found.identity.id, owner=recorder.owner, epoch=recorder.epoch)
             recorder.owner = ""
         elif not evidence_of(self._context, head).owner_gone:
-            operator.clear(self._context, found, why="removed", who="its framework")
+            clear(self._context, found, why="removed", who="its framework")
 
     def forget(self) -> None:
         """Drop the cached state; the next use reads the session again, or creates it."""

@@ -12,11 +12,11 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 MAX_KEPT: Final = 4096
-"""locks that stay though nobody holds them: to make one costs more than all else here, and each step would"""
+"""free locks that are kept: creating one costs more than the rest of this module, and each step would create one"""
 
 
 class SessionLocks:
-    """Hands out one lock per session. Of those that nobody holds or waits for, the newest are kept. Thread-safe."""
+    """Hands out one lock per session. Of those that no thread holds or waits for, the newest are kept. Thread-safe."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()

@@ -1,7 +1,4 @@
-"""Adopt: import a native session that was begun without relight. Its transcript file stays unchanged.
-
-Also `attach`: the command that attaches a person to a session's terminal.
-"""
+"""Adopt: import a native session that was begun without relight. Its transcript file stays unchanged."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from functools import partial
 
 import msgspec
 
-from relight.errors import Ambiguous, Conflict, NotFound, Refused
+from relight.errors import Ambiguous, Conflict, NotFound
 from relight.history import listing
-from relight.history.loading import Found, resolve
-from relight.operations.operator import write_once
+from relight.history.loading import resolve
+from relight.operations.write_once import write_once
 from relight.ports.agent import AgentAdapter, Surroundings
 from relight.ports.store import Query
 from relight.sessions.context import Context
@@ -47,7 +44,7 @@ def adopt(
     _refuse_twice(context, adapter, found)
     path = adapter.locate(found, surroundings)
     if path is None:
-        raise NotFound(found, what=f"session of {adapter.name} that it could go on with here")
+        raise NotFound(found, what=f"session of {adapter.name} that can be continued here")
     transcript = adapter.read(path)
     options = RunOptions(directory=directory, name=name, agent=adapter.name)
     made = launch.launch(context, command or [adapter.name], options)
@@ -121,7 +118,7 @@ def _refuse_twice(context: Context, adapter: AgentAdapter, native: str) -> None:
     owner = _owner_of(context, adapter, native)
     if owner is not None:
         name = owner.name or owner.id[:8]
-        raise Conflict(f"{native} is session {name} already", hints=[f"go on with it: relight resume {name}"])
+        raise Conflict(f"{native} is session {name} already", hints=[f"continue it: relight resume {name}"])
 
 
 def _owner_of(context: Context, adapter: AgentAdapter, native: str) -> Identity | None:
@@ -129,14 +126,3 @@ def _owner_of(context: Context, adapter: AgentAdapter, native: str) -> Identity 
         if record.head is not None and record.head.native == native and record.head.status != "archived":
             return record.identity
     return None
-
-
-def attach(context: Context, found: Found) -> list[str]:
-    """The command that attaches to a session's terminal. Refused if there is none."""
-    name, head = found.identity.name or found.identity.id[:8], found.whole_head()
-    runtime = context.runtime(found.identity)
-    command: list[str] | None = runtime.attach(head.handle) if head.handle else None
-    if command is None:
-        hints = [f"follow its steps: relight tail {name} -f", "run it in a terminal to attach to: --runtime tmux"]
-        raise Refused(f"{name}: no terminal to attach to (runtime {runtime.name})", hints=hints)
-    return command

@@ -21,7 +21,7 @@ from relight.journal.conversation.loop_detector import repeated
 from relight.journal.failover import quiet_until
 from relight.journal.limits import Reached, overtime
 from relight.journal.retry import History, Move, decide
-from relight.operations.operator import write_once
+from relight.operations.write_once import write_once
 from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 from relight.sessions.context import Context
@@ -70,7 +70,7 @@ class AgentSupervision(Supervision):
         self._lowest: Rung | None = None
         """the rung to start with, after a higher one failed"""
         self._question: str | None = None
-        """the approval question of a call that was told to wait"""
+        """the approval question of a deferred call"""
         self._outage_reported = False
         self._failover = Failover(self._context, session)
         self.started: Started | None = None

@@ -3,7 +3,7 @@
 hook event -> question recorded -> the agent defers the call and ends, or its hook gets no reply and it is ended
 -> `waiting`, with the question and its expiry -> approve or deny commits the answer, or it expires -> resumed
     an agent that deferred the call asks its hook again
-    any other is told, as the result of the call, that it was denied, or that it may make it again
+    any other gets, as the result of the call, that it was denied, or that it may make it again
 -> the answer is used by a call with exactly the same input, and marked as used
 """
 
@@ -31,7 +31,7 @@ from relight.journal.effects.approvals import (
 )
 from relight.journal.fold import Fold
 from relight.journal.jsonable import check_text
-from relight.operations.operator import write_once
+from relight.operations.write_once import write_once
 from relight.ports.agent import Decision, Heard, NativeCall, NativeResult
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for, refuse_archived
@@ -46,7 +46,7 @@ NOT_ALLOWED: Final = "not run: it was waiting for a person to allow it when the 
 ALLOWED: Final = "not run yet: a person has allowed it; make this call again now, once, with exactly the same arguments"
 WAITS: Final = "it waits for a person to allow it; do not try it another way"
 NESTED: Final = "a person has to allow it, and no call can wait within a sub-agent; make it later, outside of one"
-UNDECIDED: Final = "not run: nobody allowed it in time, so it counts as denied"
+UNDECIDED: Final = "not run: no one approved it in time, so it counts as denied"
 LAPSED: Final = "not run: the permission for it was not used in time, so it counts as denied"
 _USED: Final = "used"
 """what 0.1.0 filed as the answer of a question whose decision was used"""
@@ -66,7 +66,7 @@ def decision_of(
     if not needs_approval(policy, heard):
         return None
     if heard.partial:
-        return "deny", "its whole input is not known, so nobody could be asked"
+        return "deny", "its whole input is not known, so no person could be asked"
     digest = input_digest(heard.tool, heard.arguments)
     with recorder.lock:
         native, answers = recorder.head.native or heard.native_id, recorder.fold.answers
@@ -114,12 +114,12 @@ def deadline_of(fold: Fold, question: str) -> int | None:
 
 
 def is_decided(recorder: Recorder, call: str, *, now_us: int) -> bool:
-    """Whether this call was told to wait, and there is a decision about it by now, or its time is over."""
+    """Whether this call was deferred, and is decided by now or has expired."""
     return _known(recorder, call, now_us)[1] in ("allow", "deny", "expired")
 
 
 def told_of(recorder: Recorder, call: NativeCall, *, now_us: int) -> tuple[NativeResult, list[str]] | None:
-    """What the model is told about a call that was told to wait and has not run, and the questions that are settled by
+    """What the model is told about a deferred call that has not run, and the questions that are settled by
     that; None if it was not told to wait. An allowance stays: the call uses it when it is made again."""
     question, state = _known(recorder, call.id, now_us)
     if question is None:
@@ -153,7 +153,7 @@ def decide(context: Context, found: Found, *, allow: bool, reason: str | None = 
     now_us = context.clock.now_us()
     due_us = recorder.head.wake_us
     if asking is None and due_us is not None and now_us >= due_us:
-        until, hints = at(due_us).astimezone(), [f"go on, the agent may ask again: relight resume {name}"]
+        until, hints = at(due_us).astimezone(), [f"continue, and the agent may ask again: relight resume {name}"]
         why = f"the time for this decision was over at {until:%Y-%m-%d %H:%M}, so the call counts as denied"
         raise Conflict(f"{name}: {why}; nothing was written", hints=hints)
     change = StatusChange(status="queued", reason="approved" if allow else "denied")

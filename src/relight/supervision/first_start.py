@@ -20,7 +20,7 @@ from relight.files import workspace_check
 from relight.files.directories import Directories, check_places
 from relight.history import fork, repair
 from relight.history.loading import Found, resolve
-from relight.operations.operator import next_prompt
+from relight.operations.send import next_prompt
 from relight.ports.runtime import Child
 from relight.sessions.context import Context
 from relight.sessions.pending_store import with_change, with_pending

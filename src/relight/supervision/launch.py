@@ -73,7 +73,7 @@ def planned(
     limiting.check_enforceable(context, adapter, command, policy, where)
     check_approvals(adapter, command, where, policy)
     check_failover(context, adapter, policy)
-    naming.check_free(context, options.name, f"go on with it: relight resume {options.name}")
+    naming.check_free(context, options.name, f"continue it: relight resume {options.name}")
     task = adapter.task_of(command)
     recorded = recordable(command, context.redactor(), context.environment, prompt=task)
     _tell_lost(context, recorded.lost, in_queue=queue_position is not None)
@@ -239,12 +239,12 @@ def check_startable(context: Context, found: Found, options: ResumeOptions) -> N
         if not options.restore:
             repositories.check(context, found)
     if reason := _incomplete(context, found.identity):
-        hints = ["start it anew, with the secret in a variable: relight run --secret NAME -- COMMAND"]
+        hints = ["start it again with the secret in a variable: relight run --secret NAME -- COMMAND"]
         raise NotResumable(name, reason, hints=hints)
     missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
     if missing:
         hints = [f"set them, then: relight resume {name}"]
-        hints.append(f"or go on without them: relight resume {name} --without-secrets")
+        hints.append(f"or continue without them: relight resume {name} --without-secrets")
         if not options.without_secrets:
             raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
     if not missing_roots(found.identity) and not (below_head and found.identity.workspace):

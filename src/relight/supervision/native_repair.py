@@ -105,7 +105,7 @@ def make_ready(
 
 
 def _settle(observer: Observer, changed: Callable[[], Sequence[str] | None], now_us: int) -> None:
-    """Sub-agents whose end the parent was told are not told of again."""
+    """Sub-agents whose end was reported to the parent are not reported again."""
     if observer.subagents is not None:
         observer.subagents.settle(lambda: unknown_text("once", changed()), now_us)
 
@@ -121,7 +121,7 @@ def _repair(
     observer: Observer, lines: list[Line], changed: Callable[[], Sequence[str] | None], now_us: int
 ) -> tuple[list[Line], tuple[NativeCall, ...], dict[str, str], list[str]]:
     """Lines that give every call exactly one result; the calls whose outcome is unknown; the calls whose result was
-    carried over, with the step it comes from; the questions whose denial is told with them."""
+    carried over, with the step it comes from; the questions whose denial is reported with them."""
     adapter, fold = observer.adapter, observer.recorder.fold
     added: list[Line] = []
     for effect in list(fold.hooked.values()):  # reported by a hook, but not in the transcript when the agent died

@@ -1,9 +1,9 @@
-"""Pause: nothing that relight runs goes on, and nothing is started, until a person ends the pause.
+"""Pause: everything that relight runs is stopped, and nothing is started, until a person ends the pause.
 
 A pause is one record in the store, so it holds for every process and machine that uses the store, and after a reboot.
 Each supervisor sees it while it polls, and ends its program; what was in a queue is queued again, everything else is
 `terminated: paused`. Workers claim nothing, waits for a limit do not end, and a start is refused. A program that uses
-the library without `relight run` and without a worker is not relight's to end: it goes on, and is named.
+the library without `relight run` and without a worker is not relight's to end: it keeps running, and is named.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def paused(context: Context) -> Pause | None:
 
 
 def unpause(context: Context) -> Pause | None:
-    """End the pause: workers go on, everything else can be resumed. The pause that ended, if there was one."""
+    """End the pause: workers claim sessions again, everything else can be resumed. The pause that ended, if there was
+    one."""
     before = paused(context)
     if before is not None:
         context.store.put_record("pause", _NAME, None)

@@ -36,8 +36,8 @@ from relight.history.loading import Found, resolve
 from relight.journal.limits import Reached, overtime, uncounted
 from relight.journal.queues.takeover import BY_A_PERSON, NO_PROGRESS
 from relight.journal.status import derived_status
-from relight.operations.operator import write_once
 from relight.operations.retention import SweepCheck
+from relight.operations.write_once import write_once
 from relight.ports.runtime import (
     AGENT_VARIABLE,
     OWNER_VARIABLE,
@@ -179,7 +179,7 @@ class Supervision:
             child.signal(signal.SIGKILL)
             return
         child.signal(number)
-        # No deadline after Ctrl-C: the person is there to press it again. Nobody watches after a SIGTERM.
+        # No deadline after Ctrl-C: the person is there to press it again. After a SIGTERM there is none.
         if number != signal.SIGINT:
             self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
 
@@ -439,7 +439,7 @@ class Supervision:
         status, _ = derived_status(head, evidence_of(self._context, head))
         requeued = self._requeue_reason is not None or self._is_paused
         if requeued and head.status == "terminated" and head.lease is None:
-            self._write(self._stopped(exit))  # it ended because it was told to, not because its work is done
+            self._write(self._stopped(exit))  # it ended because of a stop request, not because its work is done
             return True
         if head.status not in LIVE or status in LIVE or head.lease is None:
             return True  # the program wrote its own status, or another owner has the session, or its lease was revoked

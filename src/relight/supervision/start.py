@@ -20,8 +20,8 @@ import msgspec
 from relight.errors import RelightError, UsageError
 from relight.files import diff, restore
 from relight.files.capture import Files
-from relight.history.branching import rewind_view
 from relight.history.loading import Found, resolve
+from relight.history.rewind import rewind_view
 from relight.journal.conversation import first_reply as estimating
 from relight.journal.conversation.brief import brief
 from relight.journal.conversation.dialogue import NEXT_PROMPT

@@ -19,7 +19,7 @@ from relight.history.listing import below
 from relight.history.loading import Found, resolve
 from relight.journal.queues.takeover import BY_A_PERSON
 from relight.journal.status import derived_status
-from relight.operations.operator import write_once
+from relight.operations.write_once import write_once
 from relight.sessions.context import Context
 from relight.sessions.opening import evidence_of, recorder_for
 from relight.values.lease import Lease
@@ -47,7 +47,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stop_tree(context: Context, found: Found) -> Stopped:
-    """Stop a session and then all its children, so that nobody begins one again meanwhile. Those that nothing runs are
+    """Stop a session and then all its children, so that none is started again meanwhile. Those that nothing runs are
     left as they are; Refused, once all were tried, if one could not be stopped, and Conflict if nothing ran at all."""
     ended: list[Stopped] = []
     refused: list[Refused] = []

@@ -4,8 +4,9 @@
 
 The supervisor of the parent writes them; nothing starts one by itself. A child's id is derived from the parent's and
 from the agent's own id for it, so a restarted supervisor finds the same child, and what it recorded is not counted
-again. After a death each child is told to its parent once: finished, with its report; interrupted, with what it did;
-never begun. That it was told, or that the agent delivered the report itself, is the reason in the child's status.
+again. After a death each child is reported to its parent once: finished, with its report; interrupted, with what it
+did; never begun. That it was reported, or that the agent delivered the report itself, is the reason in the child's
+status.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from relight.journal.conversation.subagent_reports import (
     perhaps_begun_text,
     report_of,
 )
-from relight.operations.operator import write_once
 from relight.operations.retention import tombstone_of
+from relight.operations.write_once import write_once
 from relight.ports.agent import AgentAdapter, Heard, Line, NativeCall, NativeResult, SubAgent, SubAgents, Transcript
 from relight.ports.store import Query
 from relight.sessions.context import Context
@@ -221,7 +222,7 @@ class SubAgentSessions:
 
     def _guarded(self, child: _SubAgentSession, act: Callable[[_SubAgentSession], Any]) -> bool:
         """Do this with one child. If another writer took or removed its session, it is opened again by the next sync:
-        the parent goes on."""
+        the parent continues."""
         try:
             return bool(act(child))
         except (Conflict, LeaseHeld, LeaseLost, NotFound):
@@ -401,8 +402,8 @@ class SubAgentSessions:
         return note_of(finished, cut) if others else None
 
     def settle(self, unknown: Callable[[], str], now_us: int) -> None:
-        """After the parent was told: unfinished calls get a result in the child's own transcript, and each child is
-        recorded as told."""
+        """After the report to the parent: unfinished calls get a result in the child's own transcript, and each child
+        is recorded as told."""
         for child in self._untold():
             if child.status != "completed":
                 self._guarded(child, lambda one: one.repair(self._adapter, unknown, now_us))

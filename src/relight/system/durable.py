@@ -78,11 +78,11 @@ def describe(full: FullSync | None = _full_sync) -> str:
 
 
 class Written(NamedTuple):
-    """A file as it was when somebody had written it."""
+    """The version of a file: what changes with every write."""
 
     path: Path
     state: tuple[int, ...]
-    """differs if anybody has written to the file, or put another in its place"""
+    """differs if the file was written to or replaced"""
 
     @staticmethod
     def at(path: Path) -> Written:

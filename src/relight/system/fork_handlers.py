@@ -1,6 +1,6 @@
 """Fork handlers: reset objects with locks, threads or leases in a forked child.
 
-A child has none of its parent's threads, and locks they held at that moment stay locked for ever. So such an object
+A child has none of its parent's threads, and locks they held at that moment are never released. So such an object
 makes new locks in the child and starts its threads again when needed; a lease stays with the parent. (Stores close or
 drop their connections by themselves.)
 """

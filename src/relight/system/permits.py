@@ -2,7 +2,7 @@
 
 A counting semaphore can be decremented and then interrupted before its caller's next line, which leaks the permit. Here
 a permit is an object: it is free again when it is released or garbage collected. Waiters are woken by a release, and
-poll, because garbage collection wakes nobody.
+poll, because garbage collection wakes no waiter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a program ends that nobody catches a `Waiting` in: one line on stderr instead of a traceback, exit code 0.
+"""How a program ends by an uncaught `Waiting`: one line on stderr instead of a traceback, exit code 0.
 
 The line says what the session waits for and which command answers. It needs `sys.excepthook`, which is replaced when
 the first `Waiting` of the process is made and passes on everything else: a program that never waits keeps its hooks
-untouched. Whoever catches exceptions (a test runner, a server, a task group) gets `Waiting` as any other exception.
+untouched. Code that catches exceptions (a test runner, a server, a task group) gets `Waiting` as any other exception.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relight.errors import Waiting
 
 @functools.cache
 def report_uncaught_waits() -> None:
-    """Replace the hooks for exceptions that nobody caught, once in a process."""
+    """Replace the hooks for uncaught exceptions, once in a process."""
     in_main, in_thread = sys.excepthook, threading.excepthook
 
     def main(kind: type[BaseException], error: BaseException, trace: Any) -> None:

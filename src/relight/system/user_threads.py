@@ -66,7 +66,7 @@ def start(work: Callable[[], object], name: str) -> threading.Thread:
 
 
 def abandon(*threads: threading.Thread) -> None:
-    """Nobody waits for these any more, except the process when it exits."""
+    """No caller waits for these any more, only the process when it exits."""
     with _threads.ended:
         _threads.abandoned.update(_threads.running.intersection(threads))
 

@@ -34,8 +34,8 @@ def warn(logger: logging.Logger, text: str, fields: dict[str, object]) -> None:
 
 
 def log_commit(identity: Identity, committed: Committed, changes: Changes) -> None:
-    """Tell one commit, whose changes are redacted. Commits without a call are told only if SESSION is enabled for INFO,
-    so that a save costs one check."""
+    """Log one commit, whose changes are redacted. Commits without a call are logged only if SESSION is enabled for
+    INFO, so that a save costs one check."""
     try:
         _log_commit(identity, committed, changes)
     # A handler of the program that fails must not look like a commit that failed. Told as logging tells it.

@@ -1,4 +1,4 @@
-"""Notices for whoever watches: printed by relight's own commands and processes, logged in any other program."""
+"""Notices for an operator: printed by relight's own commands and processes, logged in any other program."""
 
 from __future__ import annotations
 

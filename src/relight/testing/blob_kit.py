@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from relight.ports.blobs import Blobs, list_all
-from relight.testing.promises import Report, add_tests, report_of
+from relight.testing.checks import Report, add_tests, report_of
 
 Check = Callable[[Blobs], None]
 LARGE_BYTES: Final = 6 * 1024 * 1024 + 17
@@ -146,7 +146,7 @@ def a_name_that_is_none_is_refused(blobs: Blobs) -> None:
 
 
 def it_names_its_location(blobs: Blobs) -> None:
-    """The location can be shown to anybody: it has no credentials."""
+    """The location has no credentials, so that it can be shown."""
     assert blobs.location and blobs.address
     assert isinstance(blobs.is_own, bool)
 

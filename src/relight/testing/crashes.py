@@ -22,8 +22,8 @@ from typing import Any, Final
 import msgspec
 
 from relight.ports import faults
+from relight.testing.agent_process import Life, live
 from relight.testing.effects import Effects
-from relight.testing.lives import Life, live
 from relight.testing.scripted_model import ScriptedModel
 from relight.values.call import OUTCOME_UNKNOWN
 

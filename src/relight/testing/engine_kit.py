@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from relight.ports.store import Store
 from relight.ports.wakeup import Ticket, WorkEngine
 from relight.system.machine import SystemClock, SystemEntropy
-from relight.testing.promises import Report, add_tests, report_of
+from relight.testing.checks import Report, add_tests, report_of
 from relight.testing.store_checks.trial import equal, require
 from relight.values.lease import Owner
 from relight.values.queues import QueueKey, QueuePosition

@@ -22,8 +22,8 @@ from typing import Final
 import msgspec
 
 from relight.ports.store import Store
+from relight.testing.checks import PromiseResult, Report
 from relight.testing.clock import ManualClock
-from relight.testing.promises import PromiseResult, Report
 from relight.testing.store_kit import CHECKS, run
 from relight.values.store import StoreInfo
 

@@ -198,7 +198,7 @@ class RuntimeChecks(ABC):
 
     def ended(self, started: Started) -> Exit:
         """Wait for its end, and return how it ended."""
-        until(lambda: started.child.poll() is not None, "its end is told")
+        until(lambda: started.child.poll() is not None, "its end is reported")
         exit = started.child.poll()
         assert exit is not None
         started.child.close()
@@ -264,7 +264,7 @@ class RuntimeChecks(ABC):
             until(lambda: bool(self.runtime.orphans(started.session)), "the orphan is found")
         self.runtime.end(self.runtime.orphans(started.session), seconds=2)
         until(lambda: not self.runtime.orphans(started.session), "no orphan is left")
-        assert other.child.poll() is None, "another session's process lives on"
+        assert other.child.poll() is None, "another session's process still runs"
         assert not self.runtime.orphans(secrets.token_hex(16)), "a session that never ran has none"
 
     def check_what_cannot_start_is_refused(self) -> None:
@@ -339,7 +339,7 @@ class RuntimeChecks(ABC):
         adopted = self.runtime.reattach("kit-adopted")
         assert adopted is not None and adopted.pid == started.child.pid and adopted.poll() is None
         self.tell(started, "exit 5")
-        until(lambda: adopted.poll() is not None, "the end of an adopted one is told")
+        until(lambda: adopted.poll() is not None, "the end of an adopted one is reported")
         assert adopted.poll() == Exit(code=5)
         assert self.runtime.reattach("kit-adopted") is None, "the dead are not adopted"
 

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 from relight.ports.store import Store
+from relight.testing.checks import Report, add_tests, report_of
 from relight.testing.clock import ManualClock
-from relight.testing.promises import Report, add_tests, report_of
 from relight.testing.store_checks import (
     adoption,
     declared,

@@ -24,10 +24,10 @@ class Explained(Exception):
 
     @property
     def __notes__(self) -> list[str]:
-        """Evidence and hints, as a traceback prints them below the message of an error that nobody caught; then what
+        """Evidence and hints, as a traceback prints them below the message of an uncaught error; then what
         `add_note` added."""
         # One list for the error's whole life, because `add_note` appends to what it is given. Ours are its beginning,
-        # computed anew each time: whoever passes an error on may complete its hints.
+        # computed each time: code that passes an error on may complete its hints.
         derived = [*self.evidence, *(f"hint: {as_arguments(hint)}" for hint in self.hints)]
         self._notes[: self._derived_notes] = derived
         self._derived_notes = len(derived)

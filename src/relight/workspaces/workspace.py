@@ -47,7 +47,7 @@ from relight.workspaces.pool import sweep
 from relight.workspaces.pool.objects import snapshot_id, snapshot_ref
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.remote.prefix import RemotePrefix
-from relight.workspaces.restore.folding import is_one_name
+from relight.workspaces.restore.name_folding import is_one_name
 from relight.workspaces.restore.planner import Planner
 from relight.workspaces.restore.restore_log import RestoreLog
 from relight.workspaces.restore.restorer import Restorer

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relight.agents.claude_code import tree
-from relight.agents.claude_code.growing import Growing
+from relight.agents.claude_code.incremental_tree import Growing
 from relight.agents.codex import rollout
 from tests.support.transcripts import codex_conversation, rollout_line
 

@@ -70,7 +70,7 @@ def test_a_question_that_nobody_answers_and_an_answer_that_is_not_used_end_as_de
     with harness(kind, tmp_path, [append("two"), DONE, append("two"), append("two"), DONE, DONE]) as s:
         s.run("--approve", "Bash(*two*)", "--approve-within", "2")
         assert s.info().status == "completed" and lines(s.work) == []
-        assert "nobody allowed it in time" in s.reported("echo two")
+        assert "no one approved it in time" in s.reported("echo two")
         child = s.start("resume", "job", "again", "--yes")
         s.reaches("waiting")
         s.strike("both", child)

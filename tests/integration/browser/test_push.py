@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from relight.notifications import web_push
-from relight.notifications.rounds import notify
+from relight.notifications.notify import notify
 from tests.integration.browser.conftest import Site
 from tests.support.shell import eventually
 from tests.unit.server.test_push import Browser as PushService

@@ -188,7 +188,7 @@ def test_a_hook_that_cannot_start_blocks_the_call_that_needs_approval_and_nothin
     commands = hooked(tmp_path, (broken, *SocketHooks.command[1:]))
     ran = {one: subprocess.run(["sh", "-c", text], capture_output=True, check=False) for one, text in commands.items()}
     assert ran["PreToolUse"].returncode == 2, "the code with which Claude Code does not run the call"
-    assert b"nobody could be asked" in ran["PreToolUse"].stderr
+    assert b"no person could be asked" in ran["PreToolUse"].stderr
     assert all(one.returncode not in (0, 2) for event, one in ran.items() if event != "PreToolUse")
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import relight
 from relight.errors import UsageError
-from relight.notifications.rounds import MAX_AT_ONCE, notify, parse_target
+from relight.notifications.notify import MAX_AT_ONCE, notify, parse_target
 from tests.support.shell import Shell
 
 

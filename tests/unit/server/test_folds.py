@@ -11,7 +11,7 @@ import pytest
 
 from relight.errors import NotFound
 from relight.server.http.guard import ConcurrencyLimit
-from relight.server.live.folds import MAX_CACHED, Folds
+from relight.server.live.fold_cache import MAX_CACHED, Folds
 from tests.support.server_harness import ServerHarness
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relight.errors import Waiting
-from relight.journal.going_on import after_answer, continuation_of
+from relight.journal.after_answer import after_answer, continuation_of
 from relight.values.options import RunOptions
 from tests.support.server_harness import ServerHarness
 from tests.support.waiting_sessions import in_doubt

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 import relight
 from relight.errors import UsageError
 from relight.notifications import web_push
-from relight.notifications.rounds import notify, parse_target
+from relight.notifications.notify import notify, parse_target
 from relight.values.queues import PushSubscription
 from tests.support.server_harness import ServerHarness
 

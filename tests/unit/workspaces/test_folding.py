@@ -17,8 +17,8 @@ from relight.testing.workspace_kit import FileSegments, picture
 from relight.values.snapshot import Action
 from relight.workspaces import home
 from relight.workspaces.policy import TreePolicy
-from relight.workspaces.restore import executor, folding
-from relight.workspaces.restore.folding import is_one_name
+from relight.workspaces.restore import executor, name_folding
+from relight.workspaces.restore.name_folding import is_one_name
 from relight.workspaces.restore.swap import Swapper
 from relight.workspaces.workspace import TreeWorkspace
 from tests.support.trees import open_tree
@@ -172,8 +172,8 @@ def test_the_file_system_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
             assert not is_one_name(fd, directory, b"x" * 255, b"X" * 255)
         (tmp_path / "d/a").write_bytes(b"")
         os.link(tmp_path / "d/a", tmp_path / "b")
-        assert folding.is_one_file(fd, b"d/a", b"b")
-        assert not folding.is_one_file(fd, b"d/a", b"none") and not folding.is_one_file(fd, b"none/a", b"b")
+        assert name_folding.is_one_file(fd, b"d/a", b"b")
+        assert not name_folding.is_one_file(fd, b"d/a", b"none") and not name_folding.is_one_file(fd, b"none/a", b"b")
     finally:
         os.close(fd)
     assert sorted(picture(tmp_path)) == [b"b", b"d", b"d/a"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from relight.agents.claude_code import command_line, directories, hooks, models, tree
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code.dialect import CLAUDE_DIALECT
-from relight.agents.claude_code.growing import Growing
+from relight.agents.claude_code.incremental_tree import Growing
 from relight.agents.claude_code.subagents import ClaudeSubAgents
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names

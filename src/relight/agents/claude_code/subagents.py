@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code import tree
-from relight.agents.claude_code.growing import Growing
+from relight.agents.claude_code.incremental_tree import Growing
 from relight.agents.native import jsonl
 from relight.agents.native.follower import FileFollower
 from relight.journal.formats.anthropic import ANTHROPIC

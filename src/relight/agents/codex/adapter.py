@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import command_line, directories, following, hooks, models, rollout
+from relight.agents.codex import command_line, directories, follower, hooks, models, rollout
 from relight.agents.codex import rollout_lines as making
 from relight.agents.codex.dialect import CODEX_DIALECT
 from relight.agents.codex.subagents import CodexSubAgents
@@ -50,7 +50,7 @@ class Codex(CommandReader):
     )
     dialect = CODEX_DIALECT
     subagents = CodexSubAgents()
-    follow = staticmethod(following.follow)
+    follow = staticmethod(follower.follow)
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 

@@ -67,7 +67,7 @@ def answered(results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_u
 
 
 def moved(lines: Iterable[Line], native_id: str, directory: str, *, providers: Providers, at_us: int) -> Iterator[Line]:
-    """The lines as those of another thread in another directory, numbered anew, and what its screen shows of them."""
+    """The lines as those of another thread in another directory, renumbered, and what its screen shows of them."""
     given = list(lines)
     former = next((payload_of(line) for line in given if line.get("type") == META), {})
     provider = providers.choose(former.get("model_provider"))

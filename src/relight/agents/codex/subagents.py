@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import directories, following, rollout, rollout_lines
+from relight.agents.codex import directories, follower, rollout, rollout_lines
 from relight.agents.native import jsonl
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import inside, is_id
@@ -46,7 +46,7 @@ class CodexSubAgents:
         return found
 
     def follow(self, one: SubAgent) -> FileFollower:
-        return following.follow(one.path)
+        return follower.follow(one.path)
 
     def spawned(self, lines: Sequence[Line]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -60,7 +60,7 @@ class CodexSubAgents:
         return {name for line in lines for text in _texts(rollout.payload_of(line)) for name in _REPORTED.findall(text)}
 
     def failure_in(self, line: Line) -> str | None:
-        return None  # the parent is told; its own transcript does not tell it
+        return None  # reported to the parent; the child's own transcript does not say it
 
     def report_in(self, result: Any) -> None:
         """All of them run in the background."""

@@ -139,7 +139,7 @@ def _last_reply(path: Path | None) -> str:
 
 
 def _result(response: Mapping[str, Any]) -> Any:
-    """What the model is told: a text, or the texts of its parts."""
+    """The result that the model gets: a text, or the texts of its parts."""
     content = response.get("llmContent")
     texts = [part["text"] for part in parts_of(content) if isinstance(part.get("text"), str)]
     return "\n".join(texts) if texts or content is None else content

@@ -25,7 +25,7 @@ from relight.ports.agent import Entry, Line, NativeCall, NativeResult
 from relight.values.usage import Usage
 
 _OF_THE_HARNESS: Final = ("<session_context>", "<hook_context>")
-"""beginnings of user texts that are none: Gemini CLI writes them anew whenever it starts"""
+"""prefixes of texts in user records that no user wrote: Gemini CLI adds them whenever it starts"""
 _COMMANDS: Final = ("/", "?")
 _GUARD: Final = "\N{ZERO WIDTH SPACE}"
 """before a prompt that begins like a command: Gemini CLI would leave it out when it resumes"""

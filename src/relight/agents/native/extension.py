@@ -34,7 +34,7 @@ const refusal = async (event) => {
     if (said.permissionDecision === "allow") return ""
     return "not run: " + String(said.permissionDecisionReason || "it was not allowed")
   } catch {
-    return "not run: relight's hook could not run, so nobody could be asked to approve this call"
+    return "not run: relight's hook could not run, so no person could be asked to approve this call"
   }
 }
 

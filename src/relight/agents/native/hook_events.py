@@ -52,7 +52,7 @@ def parse(
 
 
 def reply(heard: Heard, decision: Decision, reason: str, *, wait: str = "deny") -> Mapping[str, Any] | None:
-    """The reply to a PreToolUse event. `wait`: what a call is told that has to wait."""
+    """The reply to a PreToolUse event. `wait`: the reason given for a call that has to wait."""
     if heard.kind != "tool_begins":
         return None
     said = wait if decision == "wait" else decision
@@ -69,7 +69,9 @@ def guarded(hooks: Hooks) -> str:
     """The command of a PreToolUse hook if calls need approval: no call runs without its reply."""
     # Run by a shell that exits with 2 on any failure, the only code that blocks the call. A hook that cannot even be
     # started would let the call run otherwise.
-    unasked = shlex.quote("relight's hook could not run, so nobody could be asked to approve this call; it was not run")
+    unasked = shlex.quote(
+        "relight's hook could not run, so no person could be asked to approve this call; it was not run"
+    )
     return f"{shlex.join((*hooks.command, hooks.deny))} || {{ echo {unasked} >&2; exit 2; }}"
 
 

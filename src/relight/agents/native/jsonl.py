@@ -108,7 +108,7 @@ def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
     with open(descriptor, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         if size < offset:
-            hints = ["resume again: the session is then written anew from the journal"]
+            hints = ["resume again: the native session is then rewritten from the journal"]
             raise Conflict(f"{path} is shorter than when it was read ({size} bytes, not {offset})", hints=hints)
         data = encode(lines)
         if offset and os.pread(descriptor, 1, offset - 1) != b"\n":

@@ -84,7 +84,7 @@ def _launch(ask: Ask, found: Understood) -> Launch:
     flags = found.line.without_words()
     flags = flags if ask.rung == "fresh" else flags.without(*_CHOOSING)
     prompt = ask.prompt if ask.prompt is not None else GO_ON
-    # In another directory than the session's it would wait for ever.
+    # In another directory than the session's it would wait without end.
     chosen = (
         ("--session", database.checked_id(ask.native_id or ""), "--dir", _here(ask)) if ask.rung == "native" else ()
     )

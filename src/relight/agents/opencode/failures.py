@@ -1,6 +1,6 @@
 """opencode: the error objects that it prints with `--format json`, and those in its database.
 
-The reader of error objects is the one for all programs (`relight.journal.failures.others`); here is only what a turn
+Error objects are read by `relight.journal.failures.sdk_errors`, as those of any program are. Here is only what a turn
 without an error says. opencode retries a used-up quota by itself, silently; only its last error ends a run.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relight.journal.failures import others
+from relight.journal.failures import sdk_errors
 from relight.journal.failures.finding import Finding
 from relight.journal.failures.lenient import pick
 from relight.values.ending import Ending
@@ -33,4 +33,4 @@ def find(ending: Ending) -> Finding | None:
             return None if pick(pick(line, "part"), "reason") in _GOES_ON else Finding(kind="ok", source="result")
         if pick(line, "type") == "error":
             break
-    return others.find(ending)
+    return sdk_errors.find(ending)

@@ -21,7 +21,7 @@ _CONTENT: Final = "OPENCODE_CONFIG_CONTENT"
 _PERMISSION: Final = "OPENCODE_PERMISSION"
 _PURE: Final = "OPENCODE_PURE"
 _EVERYTHING: Final = "?*"
-"""a pattern that matches every permission, and that nobody else writes"""
+"""a pattern that matches every permission, in a form that only this plugin writes"""
 _OWN: Final = """\
 const about = (call, args) => ({
   session_id: call.sessionID,

@@ -236,8 +236,8 @@ def _placed(line: Line, lines: Sequence[Line], name: str, at_us: int) -> Line:
 
 
 def closed(part: Row, told: Container[str]) -> dict[str, Any] | None:
-    """A part that a dead process left unfinished, as ended; None if it is finished, or a call that was told as a line
-    and is answered as one. A text that has no end yet hides the call after it, which may have begun."""
+    """A part that a dead process left unfinished, as ended; None if it is finished, or a call that was recorded as a
+    line and is answered as one. A text that has no end yet hides the call after it, which may have begun."""
     data, times = part.data, {"start": part.created_ms, "end": part.created_ms}
     if data.get("type") in ("text", "reasoning") and isinstance(data.get("time"), dict):
         return None if _time(data, "end") is not None else {**data, "time": {**data["time"], "end": part.created_ms}}

@@ -34,7 +34,7 @@ class OpencodeSubAgents:
         return {call for line in lines for call in OPENCODE.answers(line)}
 
     def failure_in(self, line: Line) -> str | None:
-        return None  # the parent is told; its own transcript does not tell it
+        return None  # reported to the parent; the child's own transcript does not say it
 
     def report_in(self, result: Any) -> str | None:
         return result if isinstance(result, str) and result else None

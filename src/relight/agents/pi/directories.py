@@ -47,7 +47,7 @@ def id_of(path: Path) -> str:
 
 def locate(native_id: str, surroundings: Surroundings) -> Path | None:
     """The file of this session; None unless it is in pi's own directory and was begun in this working directory: pi
-    asks before it goes on with one of another."""
+    asks before it continues one of another."""
     home, here = sessions_of(surroundings), os.path.realpath(surroundings.directory)
     found = (path for _, path in recent(home, depth=1) if is_id(native_id) and id_of(path) == native_id)
     own = (path for path in found if inside(path, home) is not None)

@@ -38,10 +38,10 @@ def notify(
 
     That is when it asks, waits for an approval, fails, halts or gets stuck.
 
-    TARGET is `ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC`, `push` for browsers in which somebody pressed "notify me" on a
+    TARGET is `ntfy:TOPIC`, `ntfy:https://SERVER/TOPIC`, `push` for browsers in which "notify me" was pressed on a
     page, or the address of a webhook. Each cause is sent once, also over
     restarts; an address that does not answer is tried again. Exit 1 with --once or --test if one did not answer."""
-    from relight.notifications.rounds import notify as send_new
+    from relight.notifications.notify import notify as send_new
 
     looked, token, failing = 0.0, object(), False
     with cli.opened() as rl:

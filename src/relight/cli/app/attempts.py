@@ -29,7 +29,7 @@ class Attempts:
         try:
             yield
         except RelightError as error:
-            # A store that cannot be reached or is full refuses every session: said once, by whoever called us.
+            # A store that cannot be reached or is full refuses every session: reported once, by the caller.
             if self._single or (isinstance(error, StoreError) and not isinstance(error, Corrupt)):
                 raise
             self._cli.console.say(Span("✗ ", "bad"), Span(title, "bold"))

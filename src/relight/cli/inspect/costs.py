@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DAYS: Final = 30
 """how far back without `--since`"""
 _READ_SECONDS: Final = 60.0
-"""steps that are not read by then are told as not counted"""
+"""steps that are not read by then are reported as not counted"""
 _TABLES: Final = (("DAY", "by_day"), ("MODEL", "by_model"), ("AGENT", "by_agent"), ("LABEL", "by_label"))
 
 

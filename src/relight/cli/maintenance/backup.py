@@ -21,7 +21,7 @@ from relight.text.format import count, size
 @json_flag
 @pass_context
 def backup(cli: CliContext, file: Path, as_json: bool) -> int:
-    """Back up the whole store to a new FILE. Programs may go on writing: it is the state of one moment. Captured files
+    """Back up the whole store to a new FILE. Programs may keep writing: it is the state of one moment. Captured files
     go to FILE.blobs. FILE appears when every digest was verified."""
     console = cli.console
     with cli.opened() as rl:

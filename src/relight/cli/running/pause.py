@@ -16,7 +16,7 @@ from relight.text.format import count
     ("pause", "end everything that runs, and start nothing"),
     ("pause --reason 'bill too high'", "shown wherever a start is refused"),
 )
-@click.option("--reason", metavar="TEXT", help="Why; shown to whoever tries to start something.")
+@click.option("--reason", metavar="TEXT", help="Why; shown when a start is refused.")
 @json_flag
 @pass_context
 def pause(cli: CliContext, reason: str | None, as_json: bool) -> int:
@@ -35,15 +35,15 @@ def pause(cli: CliContext, reason: str | None, as_json: bool) -> int:
     for info in running:
         why = "not started by relight: end it yourself" if info.command is None else "runs elsewhere, is ended there"
         cli.console.say(Span("! ", "warn"), Span(info.title, "bold"), f"  {why}", indent=2)
-    cli.console.next(("go on", "relight unpause"))
+    cli.console.next(("end the pause", "relight unpause"))
     return 4 if running else 0
 
 
-@verb("unpause", ("unpause", "workers go on"), ("resume --all", "then resume what ran without a worker"))
+@verb("unpause", ("unpause", "workers claim sessions again"), ("resume --all", "then resume what ran without a worker"))
 @json_flag
 @pass_context
 def unpause(cli: CliContext, as_json: bool) -> int:
-    """End the pause. Workers go on with their queues; sessions that ran without a worker are resumed by
+    """End the pause. Workers claim sessions from their queues again; sessions that ran without a worker are resumed by
     `relight resume --all`."""
     with cli.opened() as rl:
         before = rl.admin.unpause()

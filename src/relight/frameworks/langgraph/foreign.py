@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from relight.frameworks.langgraph.hiding import MARK
+from relight.frameworks.langgraph.redaction import MARK
 from relight.frameworks.langgraph.values import MESSAGES
 
 _SINGLE, _POSITIONAL, _KEYWORDS, _METHOD, _PYDANTIC_1, _PYDANTIC_2, _NUMPY, _SNAPSHOT = range(8)

@@ -22,7 +22,7 @@ from relight.frameworks.langgraph.records import ListPart
 _LOOKED_AT: Final = 8
 """elements at the end, and as many others in rotation, that are checked for changes in place"""
 SLACK: Final = 64
-"""a chain of parts begins anew when it has so many elements more than twice what it stands for"""
+"""a list is stored whole again when its chain of parts has so many elements more than twice those of the list"""
 _MAX_PIECES: Final = 32
 _FEW: Final = 12
 """nested parts of an element that are checked"""
@@ -87,7 +87,7 @@ def part_of(
     value: Sequence[Any], base: int, before: ListPart, live: Live | None, stored: Callable[[], list[bytes]], pack: Pack
 ) -> ListPart:
     """The part of a list to be written behind another one, which the record `base` holds. A chain of parts that has
-    become much longer than its list begins anew.
+    become much longer than its list is replaced by the whole list.
 
     `live`: that other list's objects, where they are known; `stored`: its elements.
     """

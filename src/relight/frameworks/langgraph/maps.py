@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.frameworks.langgraph.hiding import MARK
 from relight.frameworks.langgraph.lists import SLACK
 from relight.frameworks.langgraph.records import MapPart
+from relight.frameworks.langgraph.redaction import MARK
 from relight.journal.codec import encoded
 
 _FIXED: Final = frozenset({str, int, bool, float, bytes, type(None)})
@@ -44,7 +44,7 @@ def part_of(
     pack: Pack,
 ) -> MapPart:
     """The part of a mapping to be written behind another one, which the record `base` holds. A chain of parts that has
-    become much longer than its mapping, and one that would bring the keys into another order, begins anew.
+    become much longer than its mapping, and one that would bring the keys into another order, is stored whole again.
 
     `live`: that other mapping's objects, where they are known; `stored`: its entries.
     """

@@ -47,7 +47,7 @@ _LOOKS_APART: Final = 60.0
 
 class Caller:
     """The task or, where there is none, the thread that called the saver; None as `current` inside of a node, which
-    belongs to a run that goes on."""
+    belongs to a run that has not ended."""
 
     def __init__(self, who: asyncio.Task[Any] | threading.Thread) -> None:
         self._who = weakref.ref(who)

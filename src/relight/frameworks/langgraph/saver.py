@@ -34,8 +34,8 @@ from relight.frameworks.langgraph import naming, runs
 from relight.frameworks.langgraph.builder import rebuilt
 from relight.frameworks.langgraph.checkpoints import Checkpoints, config_of, new_put, new_writes
 from relight.frameworks.langgraph.conversation import AGENT
+from relight.frameworks.langgraph.early_writes import Given
 from relight.frameworks.langgraph.index import Index, Stored
-from relight.frameworks.langgraph.parked import Given
 from relight.frameworks.langgraph.serde import DataSerializer
 from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values

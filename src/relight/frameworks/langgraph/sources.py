@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from relight.errors import MissingExtra, NotAStore, NotFound, StoreUnavailable
 from relight.frameworks.langgraph.foreign import Foreign, Refusal
-from relight.frameworks.langgraph.hiding import MARK
+from relight.frameworks.langgraph.redaction import MARK
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _PREFIX: Final = "sqlite:///"

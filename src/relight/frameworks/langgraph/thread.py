@@ -18,9 +18,9 @@ from typing import Any, Final
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, ThreadBusy, ThreadGone
 from relight.frameworks.langgraph import naming
 from relight.frameworks.langgraph.conversation import AGENT
+from relight.frameworks.langgraph.early_writes import Parked
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
 from relight.frameworks.langgraph.lists import Live
-from relight.frameworks.langgraph.parked import Parked
 from relight.frameworks.langgraph.records import is_paged
 from relight.frameworks.langgraph.runs import Caller, Pulse, Run
 from relight.journal.codec import Undecodable
@@ -110,7 +110,7 @@ class Thread:
             for entry in entries:
                 self._take(entry)
         except Corrupt:
-            ledger.restart_reading()  # or the next look would go on behind it
+            ledger.restart_reading()  # or the next read would continue after it
             raise
 
     def _reader(self, ledger: RecordLog) -> Callable[[Link, Link], list[Entry]]:
@@ -136,7 +136,7 @@ class Thread:
     def helped(self, error: Corrupt) -> Corrupt:
         """The error with hints for LangGraph users."""
         if error.offered is not None:
-            error.hints = (f"go on from it: saver.recover({self.id!r})", *error.hints)
+            error.hints = (f"continue from it: saver.recover({self.id!r})", *error.hints)
         return error
 
     def damaged(self, seq: int, what: str) -> Corrupt:
@@ -284,7 +284,7 @@ class Thread:
                 self.forget()
                 self._refuse_barred(token)
                 self.check_named(named)
-        raise Conflict(f"thread {self.id!a}: it kept being deleted and begun anew")
+        raise Conflict(f"thread {self.id!a}: it kept being deleted and created again")
 
     def _claim(self, ledger: RecordLog, goes_on: bool) -> None:
         """Claim the lease on the newest state; after a pause the old lease may still be valid."""
@@ -365,7 +365,8 @@ class Thread:
 
     def _over(self, pulse: Pulse) -> None:
         """Called by the heartbeat when a run ended without a last write; does nothing while the thread is in use."""
-        # Non-blocking: whoever holds the lock is writing or releasing, and the heartbeat of all threads must not wait.
+        # Non-blocking: the thread that holds the lock is writing or releasing, and the heartbeat of all threads must
+        # not wait.
         if self.lock.acquire(blocking=False):
             try:
                 if self._pulse is pulse and self._ledger is not None:
@@ -398,7 +399,7 @@ class Thread:
         if here is not None and here.identity.id not in found:
             going.append(here.identity)
         if going:
-            with suppress(NotFound):  # somebody else may be faster
+            with suppress(NotFound):  # another process may have removed it first
                 ledgers.remove(self._context, going)
         self.forget()
 

@@ -10,7 +10,7 @@ On load nothing is ever imported or called by its name. A stored name of a class
 registered, what it handed over to be saved, and the classes of modules that it has imported (the standard library's and
 relight's own excepted); of those only the four kinds above. Such values are put back field by field, as unpickling
 would, but without running any code of theirs: what was valid when it was saved is restored as it was. Private
-attributes begin anew.
+attributes are stored whole again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from relight.errors import InvalidMessage, UnknownType, UsageError
-from relight.frameworks.langgraph.hiding import MARK, hiding
+from relight.frameworks.langgraph.redaction import MARK, hiding
 from relight.journal.codec import decode_value, encoded
 from relight.values.policy import LIMITS
 
@@ -92,7 +92,7 @@ class Values:
         return encoded(data if self._hide is None else self._hide(data, path))
 
     def pack_own(self, value: Any, path: str) -> bytes:
-        """The bytes of what LangGraph itself needs to go on: names of channels, versions. Never redacted."""
+        """The bytes of what LangGraph itself needs to continue: names of channels, versions. Never redacted."""
         return encoded(self.encode(value, path))
 
     @property
@@ -254,7 +254,7 @@ def _is_local(name: str) -> bool:
 def _shown(error: BaseException) -> str:
     try:
         return repr(error)
-    except Exception:  # an error of somebody's own type, whose repr fails in turn: it is told by its type
+    except Exception:  # an error type of the user, whose repr fails in turn: its type is named
         return type(error).__name__
 
 

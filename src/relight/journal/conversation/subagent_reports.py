@@ -48,8 +48,8 @@ def interrupted_text(
     changed: Sequence[str] | None,
     how_to_continue: str | None,
 ) -> str:
-    """What is known of a sub-agent that was cut off: its calls, what may have changed, and how it can go on. `hooked`:
-    calls without an outcome that a hook alone has reported."""
+    """What is known of a sub-agent that was cut off: its calls, what may have changed, and how it can be continued.
+    `hooked`: calls without an outcome that a hook alone has reported."""
     done, running = _calls(format, messages)
     running += [_words(one.name, one.arguments) for one in hooked]
     parts = [f"{OUTCOME_UNKNOWN}. The process died while sub-agent {name} was at work; it gave no report."]

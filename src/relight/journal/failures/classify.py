@@ -14,7 +14,7 @@ import msgspec
 
 from relight.journal import extensions
 from relight.journal.extensions import EndReader
-from relight.journal.failures import others, reset, texts
+from relight.journal.failures import reset, sdk_errors, texts
 from relight.journal.failures.cures import verdict
 from relight.journal.failures.finding import Finding
 from relight.journal.failures.lenient import mapping, one_line, pick
@@ -31,7 +31,7 @@ def classify(ending: Ending) -> Verdict:
     reader = extensions.installed().end_reader(ending.agent)
     name = reader.NAME if reader is not None else _AGENTS.get(ending.agent, ending.agent)
     ending = msgspec.structs.replace(ending, agent=name)
-    reported = _own(ending) or (reader or others).find(ending)
+    reported = _own(ending) or (reader or sdk_errors).find(ending)
     vague = reported is not None and reported.kind == "unknown" and reader is None
     finding = (None if vague else reported) or _by_words(ending, reader) or reported or _by_exit(ending, reader)
     exit_fields = {"exit_code": ending.exit_code, "signal": _signal(ending)}
@@ -50,7 +50,7 @@ def _by_words(ending: Ending, reader: EndReader | None) -> Finding | None:
     if ending.exit_code == 0 or _signal(ending) is not None or ending.exit_code is None:
         return None
     text = texts.tail(ending.stdout, ending.stderr)
-    kind = texts.class_of(text) if reader is not None else others.find_in_words(text, ending)
+    kind = texts.class_of(text) if reader is not None else sdk_errors.find_in_words(text, ending)
     return _worded(kind, text, ending) if kind is not None else _retried(ending)
 
 
@@ -58,7 +58,7 @@ def _worded(kind: FailureClass, text: str, ending: Ending) -> Finding:
     limited = kind in {"usage_limit", "billing"}
     when = reset.from_text(text, said=ending.now_us, timezone=ending.timezone) if limited else None
     line = next((line for line in text.splitlines() if texts.class_of(line) == kind), text)
-    status = texts.status_in(text) or others.gemini_status(ending)
+    status = texts.status_in(text) or sdk_errors.gemini_status(ending)
     return Finding(
         kind=kind,
         source="text" if texts.class_of(line) == kind else "exit",
@@ -109,7 +109,7 @@ def _signal(ending: Ending) -> int | None:
     if ending.signal:
         return ending.signal
     code = ending.exit_code
-    if code is None or others.gemini_status(ending) is not None:
+    if code is None or sdk_errors.gemini_status(ending) is not None:
         return None
     if -_MAX_SIGNAL <= code < 0:
         return -code

@@ -34,11 +34,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     terms: tuple[Term, ...]
 
-    @property
-    def has_phrase(self) -> bool:
-        """Whether an index of words alone can only exclude steps, and each has to be read."""
-        return any(len(term.words) > 1 for term in self.terms)
-
     def found_in(self, words: Sequence[str]) -> tuple[int, int] | None:
         """The place of the first term (first word, last word), if all terms are in the words; else None."""
         places = [_place(term, words) for term in self.terms]
@@ -46,7 +41,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str) -> Query:
-    """The query of a text; UsageError if there is no word in it, or more terms than anybody types."""
+    """The query of a text; UsageError if there is no word in it, or more than MAX_TERMS terms."""
     terms: list[Term] = []
     for phrase, star, plain in _PART.findall(text[:MAX_CHARACTERS]):
         words = tuple(words_of(phrase or plain))

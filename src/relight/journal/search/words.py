@@ -2,7 +2,7 @@
 
 A word is a run of letters and digits, without case and without accents; a character of Chinese, Japanese or Korean is
 a word of its own, because those are written without spaces. The stored text is what is read here, so what was redacted
-before it was stored is in no index. Whoever changes what a word is adds a migration that empties the index.
+before it was stored is in no index. A change of what counts as a word needs a migration that empties the index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_SAID: Final = frozenset(
     {"type", "role", "id", "tool_use_id", "tool_call_id", "call_id", "item_id"}
     | {"status", "signature", "encrypted_content", "media_type", "data"}
 )
-"""keys of a message whose values nobody said: fixed words, ids, and content that is no text"""
+"""keys of a message whose values are not text of the conversation: fixed words, ids, binary content"""
 _ARGUMENTS: Final = frozenset({"input", "arguments", "args"})
 """keys of a message below which every value was said"""
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from relight.errors import AgentFailed, Refused, StoreUnavailable, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Probe
-from relight.runtimes.tmux import keep, launch
+from relight.runtimes.tmux import launch, log_pane
 from relight.runtimes.tmux.child import Tail, TmuxChild
-from relight.runtimes.tmux.front import in_the_way
+from relight.runtimes.tmux.foreground import in_the_way
 from relight.runtimes.tmux.server import Pane, Server, checked
 from relight.system.environment_secrets import secrets_of
 from relight.system.processes import LocalProcesses, environment_of, members_of, start_of, value_in, words_of
@@ -69,7 +69,7 @@ class TmuxRuntime(LocalProcesses):
                 os.close(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
                 variables = {**os.environ, **environment}
                 declared = {name: variables[name] for name in ("RELIGHT_SECRETS",) if name in variables}
-                keep.hand_secrets(str(log), {**secrets_of(variables), **declared})
+                log_pane.hand_secrets(str(log), {**secrets_of(variables), **declared})
             if before is None:
                 self._server.start(handle, words, session=session, log=log)
             else:

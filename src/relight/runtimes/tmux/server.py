@@ -23,7 +23,7 @@ import msgspec
 
 from relight.errors import AgentFailed, UsageError
 from relight.ports.runtime import Exit
-from relight.runtimes.tmux import keep
+from relight.runtimes.tmux import log_pane
 from relight.system import private_directories
 from relight.system.processes import is_zombie, start_of
 
@@ -51,7 +51,7 @@ class Pane(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     pid: int
     session: str
-    """which our process in it works for; empty if its process was started by somebody else, or by relight 0.1.0"""
+    """the session of relight's process in it; empty if another program started it, or relight 0.1.0"""
     server: int
     dead: bool
     exit: Exit | None
@@ -193,5 +193,5 @@ def _pipe(target: str, log: Path | None) -> tuple[str, ...]:
     """The part of a tmux command that pipes the pane's output to the log writer."""
     if log is None:
         return ()
-    words = [sys.executable, "-P", "-m", keep.__name__, str(log), str(LOG_BYTES)]
+    words = [sys.executable, "-P", "-m", log_pane.__name__, str(log), str(LOG_BYTES)]
     return (";", "pipe-pane", "-t", target, f"exec {shlex.join(words)}".replace("#", "##").replace("%", "%%"))

@@ -120,7 +120,7 @@ def pause(request: Request, served: Served, body: Why | None = None) -> Response
 
 @post(router, "/api/unpause", model=PauseDocument, tag=_TAG, errors=(409,))
 def unpause(request: Request, served: Served, body: Why | None = None) -> Response:
-    """End the pause. Workers go on; other sessions are resumed one by one."""
+    """End the pause. Workers claim sessions again; other sessions are resumed one by one."""
     body = body or Why()
 
     def do(rl: Relight) -> ActionResult:

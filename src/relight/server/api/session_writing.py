@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from relight.errors import PlanMoved, RelightError, ScopeRequired
 from relight.history.documents import checkpoint_document, restore_document, session_document
-from relight.journal.going_on import continuation_of, continuation_text
+from relight.journal.after_answer import continuation_of, continuation_text
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
 from relight.server.api.sessions import AgentName, CallbackBody, Limited, Short, Text, check_prompt, started_document
@@ -322,7 +322,7 @@ def _decided(request: Request, served: Service, ref: str, body: GoOn | None, *, 
 
 def _gone_on(served: Service, rl: Relight, done: ActionResult, *, resume: bool) -> ActionResult:
     """The result of an answer, with the start that was asked for. The answer is committed already: a start that is
-    refused is told in `not_started`, and does not fail the request."""
+    refused is reported in `not_started`, and does not fail the request."""
     document = {**done.document, "started": None, "not_started": None}
     if not resume or done.session is None:
         return msgspec.structs.replace(done, document=document)

@@ -132,7 +132,7 @@ class Guard:
         duplicate = [name for name in _ONCE if len(request.headers.getlist(name)) > 1]
         if duplicate:
             raise UsageError(f"duplicate header: {', '.join(duplicate)}")
-        # Request smuggling: a proxy that believes one and a server that believes the other see different requests.
+        # Request smuggling: a proxy that uses one and a server that uses the other see different requests.
         if {"content-length", "transfer-encoding"} <= {*request.headers}:
             raise UsageError("both Content-Length and Transfer-Encoding are given")
         if request.method not in _WITH_BODY or not path_of(request).startswith("/api/"):

@@ -132,7 +132,7 @@ class _Cards:
         self._early: dict[str, Entry] = {}
         """cards of calls that a hook reported before the message with them"""
         self._reply: Entry | None = None
-        """the card of a reply that may still go on"""
+        """the card of a reply that may still be continued"""
         self._formatted = 0
 
     def read(self, event: Event) -> None:

@@ -227,8 +227,8 @@ def events_of(rl: Relight, session: str, after: int, upto: int) -> list[Event]:
 def window_rows(rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter) -> WindowRows:
     """The rows of a window, up to the first damaged step, which is reported in the result.
 
-    A row of an earlier step that goes on in the window, a call that ends in it, is the first of them: no outcome has a
-    row of its own, and no call is told as open that ended after the window."""
+    The row of a call that began before the window and ends in it is the first of them: no outcome has a
+    row of its own, and no call is shown as open that ended after the window."""
     rows, damage = _narrated(rl, info, window, density)
     marked(rows, view=view_of(rl, info), doubtful=info.in_doubt > 0, labels=_labels(rl, info, window))
     kept = filtered(rows, kind)

@@ -173,7 +173,7 @@ class Measure:
             self._state = None
 
     def until(self, now: datetime, seq: int) -> None:
-        """The time since the last step, which passes while somebody looks."""
+        """The time since the last step, which grows while the page is open."""
         if self._last is not None and now.timestamp() > self._last:
             activity = self._state or ("tools" if self._open else "model")
             self.spans.append(Span(activity=activity, seq=seq, begins=self._last, ends=now.timestamp()))

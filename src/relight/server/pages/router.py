@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from relight.server import search_page
-from relight.server.api.several import stopped_alike
+from relight.server.api.bulk import stopped_alike
 from relight.server.http.api_docs import operations_of
 from relight.server.http.frame import PLAIN_STYLE
 from relight.server.http.guard import needs

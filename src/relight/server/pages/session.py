@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from relight.journal.after_answer import after_answer
 from relight.journal.effects.answers import answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval
-from relight.journal.going_on import after_answer
 from relight.ports.store import Query
 from relight.server.pages.sessions import Line, line_of
 from relight.server.reading.inert import preview

@@ -35,8 +35,8 @@ from relight.server.pages.session import TABS, actions_of, call_rows, count_fork
 from relight.server.pages.site import Site, address
 from relight.server.pages.step import step_values
 from relight.server.pages.timeline.axis import Axis
+from relight.server.pages.timeline.collapsed_attempts import Group, groups_of
 from relight.server.pages.timeline.far_steps import Unpaired, read_around
-from relight.server.pages.timeline.folding import Group, groups_of
 from relight.server.pages.timeline.outline import Outline, outline_of
 from relight.text import format as words
 from relight.values.info import SessionInfo

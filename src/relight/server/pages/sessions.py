@@ -100,7 +100,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     quiet: bool
     problem: bool
-    """it needs somebody; the keys `n` and `p` go to it"""
+    """it needs a person; the keys `n` and `p` go to it"""
     ended_ms: int
     """time of its last change, for what this browser has not seen"""
     attempt: int

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 
 from relight.library.facade import Relight
 from relight.server.pages.rendering import render
-from relight.server.pages.timeline.measured import Axes
+from relight.server.pages.timeline.axis_steps import Axes
 from relight.server.service import Service
 from relight.text import format as words
 from relight.text.safe import one_line, shortened

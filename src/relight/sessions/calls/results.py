@@ -1,7 +1,7 @@
 """What a tool or `once` returned, as JSON: dataclasses, structs, pydantic models, dates and the like are converted.
 
 The effect has happened when its result is looked at, so nothing here may lose it: a value that cannot be kept is
-recorded as its `repr`, and the developer is told.
+recorded as its `repr`, and a warning is logged.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ _DOMAIN: Final = "relight child 1"
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _MAX_PAUSE_SECONDS: Final = 1.0
 _SETTLE_SECONDS: Final = 2.0
-"""a child without an owner is reported as dead when nobody has taken it for so long: a supervisor may be about to"""
+"""a child without an owner is reported as dead after this time: until then a supervisor may be about to claim it"""
 
 
 class HasId(Protocol):
-    """An open session, or what is told about one."""
+    """An open session, or a description of one."""
 
     @property
     def id(self) -> str: ...
@@ -218,8 +218,8 @@ def _result_of(context: Context, record: Record) -> Any:
 
 def join(writer: SessionWriter, named: Iterable[Named], timeout: float | None) -> Program[list[Any]]:
     """Wait until these children have ended, or all of them; their results in this order. ChildFailed if one has none:
-    it failed, was halted, or nobody runs it. Waiting if nothing is left but children that wait for a person, and that
-    only this program continues. TimeoutError after `timeout` seconds; the children go on."""
+    it failed, was halted, or no process runs it. Waiting if nothing is left but children that wait for a person, and
+    that only this program continues. TimeoutError after `timeout` seconds; the children continue."""
     context, clock = writer.context, writer.context.clock
     wanted = [_named(writer, one) for one in named] or [one.session.id for one in children(writer)]
     watched = {session: _Watched(context, session) for session in wanted}
@@ -269,7 +269,7 @@ def _named(writer: SessionWriter, child: Named) -> str:
 
 
 class _Watched:
-    """One child that is waited for: its record, and since when nobody has had it."""
+    """One child that is waited for: its record, and since when it has had no owner."""
 
     def __init__(self, context: Context, session: str) -> None:
         self._context, self._session = context, session
@@ -295,7 +295,7 @@ class _Watched:
         return head is not None and head.status == "waiting" and not head.queue_position and not identity.command
 
     def has_ended(self, now_us: int) -> bool:
-        """Whether it has a verdict, or nobody runs it and nobody is about to. Only completion is final: another one
+        """Whether it has a verdict, or no process runs it or is about to. Only completion is final: another one
         may be resumed while others are waited for."""
         if self.record.head is not None and self.record.head.status == "completed":
             return True
@@ -304,7 +304,7 @@ class _Watched:
         if head is None or head.status in ENDED:
             return True
         if info.status in LIVE or info.status == "waiting" or info.queue is not None:
-            self._free = None  # somebody has it, or a person or a worker is to take it
+            self._free = None  # it has an owner, or a person or a worker is to start it
             return False
         if self._free is None or self._free[0] != head.epoch:
             self._free = head.epoch, now_us

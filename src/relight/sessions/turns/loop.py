@@ -79,7 +79,7 @@ class Turns:
             return None
         if writer.halt_at_limit() is not None:
             return None
-        # Counted here and not by the replies: a body that gives no reply must not go round for ever.
+        # Counted here and not by the replies: a body that gives no reply must not loop without end.
         self._number += 1
         return Turn(self, self._number)
 

@@ -52,7 +52,7 @@ def _same(writer: SessionWriter, before: dict[str, Any], prompt: Any) -> bool:
 
 def append_prompt(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> Checkpoint:
     """Commit the prompt as a user message, with its id and outcomes for calls that are open: providers refuse a user
-    message before the results. Nothing is run here; what began without an outcome is told as unknown."""
+    message before the results. Nothing is run here; what began without an outcome is reported as unknown."""
     return writer.append([writer.recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from relight.errors import UsageError
-from relight.history.branching import head_state, rewind_view
 from relight.history.loading import resolve
+from relight.history.rewind import head_state, rewind_view
 from relight.journal.files.undo_log import Move, end_note
 from relight.sessions.session_writer import SessionWriter
 from relight.values.checkpoint import Checkpoint

@@ -3,7 +3,7 @@
     buffer  ->  one step for each second or 4 kB of text  ->  the reply, which replaces it
 
 A step holds only the text that is new. Readers see all of it as the partial result (`tail --follow`, the page, `load`)
-until the reply is appended; a new stream begins anew. After a death the text so far is there, and the model is asked
+until the reply is appended; a new stream starts empty. After a death the text so far is there, and the model is asked
 again. Nothing commits while the program does not write: text that waits in the buffer is visible with the next `write`,
 or when the block ends. Where a session's data is redacted, whole lines are committed: a secret cut in two would not be
 recognised.

@@ -47,7 +47,7 @@ class Expiry:
         self._keys = keys
 
     def days(self) -> float | None:
-        """How long finished sessions are kept; None: for ever, by policy."""
+        """How long finished sessions are kept; None: without limit, by policy."""
         record = self._server.execute("HGET", self._keys.records("policy"), _POLICY)
         policy = unpack_record(record, StoredPolicy) if record is not None else None
         return DEFAULT_DAYS if policy is None else policy.finished_days

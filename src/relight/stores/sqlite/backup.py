@@ -1,4 +1,4 @@
-"""A copy of the database file as it is at one moment, while others go on writing."""
+"""A copy of the database file as it is at one moment. Writers are not blocked."""
 
 from __future__ import annotations
 

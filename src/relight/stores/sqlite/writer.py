@@ -153,7 +153,7 @@ class Writer:
 
     def _return_unattributed(self, group: list[_PendingCommit]) -> None:
         """Requeue followers whose error may be that of a second signal in the leader's thread. Each writes itself then,
-        where an error can only be its own: nobody gets another thread's exception."""
+        where an error can only be its own: no caller gets another thread's exception."""
         foreign = [one for one in group[1:] if one.error is not None and not isinstance(one.error, RelightError)]
         for pending in foreign:
             pending.committed, pending.error, pending.done, pending.exclusive = None, None, False, True

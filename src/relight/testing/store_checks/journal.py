@@ -96,7 +96,7 @@ def a_reader_may_stop_anywhere(trial: Trial) -> None:
     abandoned = trial.store.steps(session)
     next(abandoned)
     trial.append(session)
-    equal(trial.head(session).seq, 304, "writing goes on")
+    equal(trial.head(session).seq, 304, "later writes succeed")
 
 
 def time_never_goes_back_in_a_journal(trial: Trial) -> None:
@@ -132,7 +132,7 @@ def an_unknown_outcome_is_found_by_its_key(trial: Trial) -> None:
     assert found is not None
     equal((found.step, found.head), (mine.step, trial.head(session)), "the step, and the head as it is now")
     equal(trial.store.find_commit(session, mine.step.key, after=mine.step.seq), None, "not before it was tried")
-    equal(trial.store.find_commit(session, b"another!", after=0), None, "a key nobody used")
+    equal(trial.store.find_commit(session, b"another!", after=0), None, "an unused key")
     equal(trial.store.find_commit(other, mine.step.key, after=0), None, "a key of another session")
     fork = trial.fork(session)
     equal(trial.store.find_commit(fork, mine.step.key, after=0), None, "a fork has its own keys")

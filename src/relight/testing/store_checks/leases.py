@@ -66,7 +66,7 @@ def a_passed_epoch_is_refused(trial: Trial) -> None:
 
 
 def an_unclaimed_expired_lease_still_writes(trial: Trial) -> None:
-    """An expired lease that nobody claimed still allows writes, and the next commit renews it."""
+    """An expired lease that was not claimed still allows writes, and the next commit renews it."""
     session = trial.working()
     trial.clock.advance(10 * LEASE_SECONDS)
     trial.append(session)

@@ -160,7 +160,7 @@ def a_queue_limits_concurrency(trial: Trial) -> None:
     started(trial, three)
     trial.clock.advance(LEASE_SECONDS + 1)
     four = enqueue(trial)
-    trial.unchanged(four, lambda: started(trial, four), QueueFull)  # an owner whose lease is over may still go on
+    trial.unchanged(four, lambda: started(trial, four), QueueFull)  # an owner whose lease is over may still write
     started(trial, four, slot=False)
     started(trial, two, gone=True)  # its own slot
     ended(trial, three, StatusChange(status="queued"))

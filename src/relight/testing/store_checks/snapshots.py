@@ -73,7 +73,7 @@ def snapshots_go_with_their_checkpoint(trial: Trial) -> None:
     trial.store.delete([session])
     equal(trial.store.list_snapshots("pool"), frozenset({"sha256:cc"}), "named by one")
     trial.store.delete([other])
-    equal(trial.store.list_snapshots("pool"), frozenset(), "named by nobody")
+    equal(trial.store.list_snapshots("pool"), frozenset(), "named by no step")
 
 
 def snapshots_are_removed_only_while_unused(trial: Trial) -> None:

@@ -2,7 +2,7 @@
 
 A directory is a sorted list of entries, cut into pages at names chosen by a checksum, so that a change in a directory
 of ten thousand files rewrites one page and a list of page hashes. The cut depends on the names alone: the same
-directory has the same bytes, whoever wrote it and in whatever order it grew.
+directory has the same bytes, whichever process wrote it and in whatever order it grew.
 
 Decoded bytes may come from an attacker. `decode_*` rejects names that could leave their directory, names out of order
 or duplicated, content of a `.git` at the root in any spelling, unknown kinds, and sizes beyond the bounds.

@@ -62,7 +62,7 @@ class Parts(ListedSegment):
 
     def _whole_up_to(self) -> int:
         at = 0
-        while self.sizes.get(at):  # stops at an emptied part too, where it would loop for ever
+        while self.sizes.get(at):  # stops at an emptied part too, where it would loop without end
             at += self.sizes[at]
         return at
 

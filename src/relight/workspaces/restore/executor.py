@@ -18,8 +18,8 @@ from relight.ports.faults import point
 from relight.values.snapshot import Action, Entry
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.pool.sync import sync_all
-from relight.workspaces.restore.folding import is_one_file
 from relight.workspaces.restore.leftovers import PARTIAL
+from relight.workspaces.restore.name_folding import is_one_file
 from relight.workspaces.restore.openat import exists, open_directory
 from relight.workspaces.restore.swap import Seen, Swapper
 

@@ -11,7 +11,7 @@ from relight.history.narration import Row
 from relight.server.pages.history import view_of
 from relight.server.pages.plots import Span
 from relight.server.pages.timeline.axis import FOLDED_TO, Axis
-from relight.server.pages.timeline.folding import groups_of
+from relight.server.pages.timeline.collapsed_attempts import groups_of
 from relight.server.pages.timeline.outline import outline_of
 from tests.support.server_harness import ServerHarness
 

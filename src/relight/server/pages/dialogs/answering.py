@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import Corrupt
+from relight.journal.after_answer import after_answer, continuation_text
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.effects.approvals import as_asked, is_about
 from relight.journal.formats.registry import detect
-from relight.journal.going_on import after_answer, continuation_text
 from relight.server.pages.dialogs.values import Dialog, DialogContext, Field, Option
 from relight.text import format as words
 from relight.text.safe import shortened

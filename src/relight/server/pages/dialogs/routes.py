@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, Response
 
 from relight.errors import RelightError
 from relight.server.http.guard import principal_of
+from relight.server.pages.dialogs.bulk import MAX_CHOSEN, archive_dialog, resume_dialog, several_dialog
 from relight.server.pages.dialogs.session import dialog
-from relight.server.pages.dialogs.several import MAX_CHOSEN, archive_dialog, resume_dialog, several_dialog
 from relight.server.pages.dialogs.starting import adopt_dialog, new_dialog
 from relight.server.pages.dialogs.store import pause_dialog, retention_dialog, sweep_dialog
 from relight.server.pages.dialogs.values import Dialog

@@ -69,8 +69,8 @@ def pause_dialog(rl: Relight, now: datetime) -> Dialog:
         return Dialog(
             title="End the pause",
             confirm="End the pause",
-            happens="Workers go on with their queues, and sessions can be started again.",
-            kept="Sessions that ran without a worker stay as they are until somebody resumes them.",
+            happens="Workers claim sessions from their queues again, and sessions can be started.",
+            kept="Sessions that ran without a worker stay as they are until they are resumed.",
             back="Pause everything again.",
             command="relight unpause",
             path="/api/unpause",
@@ -82,8 +82,8 @@ def pause_dialog(rl: Relight, now: datetime) -> Dialog:
         confirm="Pause everything",
         happens="Every agent and program that runs under relight is ended within two seconds, on every machine that"
         " uses this store. Nothing is started until the pause is ended, not after a restart either.",
-        kept="Every step. Programs that relight did not start go on.",
-        back="End the pause; workers go on by themselves, resume the others.",
+        kept="Every step. Programs that relight did not start keep running.",
+        back="End the pause: workers continue their sessions; resume the others.",
         command="relight pause",
         path="/api/pause",
         fields=[Field(kind="line", name="why", label="Why", hint="shown wherever a start is refused")],

@@ -18,7 +18,7 @@ from relight.server.pages.plots import Span
 from relight.text import format as words
 
 FOLDED_FROM: Final = 30.0
-"""seconds of nobody working that are shown as they are; longer ones are folded"""
+"""idle seconds that are shown to scale; longer periods are collapsed"""
 FOLDED_TO: Final = 10.0
 _TICKS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
 _MAX_TICKS: Final = 4
@@ -40,7 +40,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
-    """A period in which nobody works."""
+    """A period in which no process works on the session."""
 
     kind: Kind
     begins: float
@@ -76,7 +76,8 @@ class Axis:
         is_open: bool,
         zoom: tuple[float, float] | None = None,
     ) -> None:
-        """`origin`: the time with the coordinate 0. `is_open`: the last span goes on. `zoom`: the times to show."""
+        """`origin`: the time with the coordinate 0. `is_open`: the last span has not ended. `zoom`: the times to
+        show."""
         self.begins = spans[0].begins if spans else origin
         self.ends = max(spans[-1].ends if spans else origin, self.begins + 0.001)
         self.is_open = is_open
@@ -185,7 +186,7 @@ class Axis:
 
 
 def _idle(spans: Sequence[Span]) -> list[Idle]:
-    """The periods in which nobody works, neighbours of one kind merged."""
+    """The idle periods, neighbours of one kind merged."""
     found: list[Idle] = []
     for span in spans:
         if span.activity not in _IDLE:

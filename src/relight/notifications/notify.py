@@ -1,9 +1,9 @@
 """Notifications: tell a person, at an address of theirs, that a session needs them.
 
-    sessions that need attention  ->  causes that were not told yet  ->  POST  ->  recorded as told
+    sessions that need attention  ->  causes that were not sent yet  ->  POST  ->  recorded as sent
 
-Each cause (a session, a kind, since when) is told once to each address, by whichever process runs; what was told is in
-the store, so a restart tells nothing again. A process that dies between the POST and the record tells one cause twice.
+Each cause (a session, a kind, since when) is sent once to each address, by whichever process runs; what was sent is in
+the store, so a restart sends nothing again. A process that dies between the POST and the record sends one cause twice.
 An address is not stored, only a digest of it: the name of a topic is all that protects it.
 """
 
@@ -32,7 +32,7 @@ NTFY_SERVER: Final = "https://ntfy.sh"
 SECRET_VARIABLE: Final = "RELIGHT_NOTIFY_SECRET"
 TOKEN_VARIABLE: Final = "RELIGHT_NTFY_TOKEN"
 MAX_AT_ONCE: Final = 5
-"""more new causes than this are told in one message: a first start on an old store is no flood"""
+"""more new causes than this are sent as one message, so that a first start on an old store is no flood"""
 _MAX_READ: Final = 200
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _URGENT: Final = frozenset({"waiting", "in_doubt", "corrupt"})

@@ -1,7 +1,7 @@
 """One life of an agent: a forked process that runs it once, and may be killed at a fault point.
 
 Forked, not spawned: the agent may be any function of the test, with what the test has replaced. The child has its own
-process group, which is ended with it, so that nothing of a killed life goes on into the next one.
+process group, which is ended with it, so that no process of a killed run is left in the next one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def live(agent: Callable[[], Any], url: str, directory: Path, *, fault: str = ""
     told, printed = directory / "life.json", directory / "life.txt"
     told.unlink(missing_ok=True)
     with warnings.catch_warnings():
-        # A child of a process with threads may find a lock that is held for ever. Relight's own are reset, and a child
+        # A child of a process with threads may find a lock that is never released. Relight's own are reset, and a child
         # that hangs is ended and reported.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()

@@ -12,7 +12,7 @@ Continuation = Literal["start", "worker", "owner", "waits", "program", "archived
 
 
 def continuation_of(info: SessionInfo) -> Continuation:
-    """How a session would go on from its present state."""
+    """How a session would continue from its present state."""
     if info.status == "archived":
         return "archived"
     if info.status in LIVE:

@@ -1,4 +1,4 @@
-"""Writes a pane's output to a log: `python -m relight.runtimes.tmux.keep FILE BYTES`, run by tmux's pipe-pane.
+"""Writes a pane's output to a log: `python -m relight.runtimes.tmux.log_pane FILE BYTES`, run by tmux's pipe-pane.
 
 FILE (mode 0600) gets redacted lines, and is rotated to FILE.1 at BYTES. The secrets to redact come in FILE.secrets
 (0600), which is removed at once: the tmux server's environment does not have them, and arguments are public. If the
@@ -65,7 +65,7 @@ def append(file: int, path: str, data: bytes, max_bytes: int) -> int:
         while clean:
             clean = clean[os.write(file, clean) :]
     except OSError:
-        return file  # this part is lost; reading must go on
+        return file  # this part is lost; reading must continue
     return file
 
 

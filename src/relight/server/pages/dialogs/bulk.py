@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import msgspec
 
 from relight.errors import NotFound
-from relight.server.api.several import MAX, finished, stopped_alike
+from relight.server.api.bulk import MAX, finished, stopped_alike
 from relight.server.pages.dialogs.values import Dialog, Field, Option
 from relight.text import format as words
 from relight.text.safe import one_line, shortened

@@ -1,0 +1,94 @@
+"""Sweep: remove finished sessions whose retention is over. Bounded and counted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relight.errors import Conflict
+from relight.history.listing import directly_below, every_session
+from relight.journal.retention import due
+from relight.operations.remove import KINDS, Removed, remove_sessions
+from relight.operations.retention import claim_sweep
+from relight.ports.store import Query
+from relight.sessions.context import Context
+from relight.values.policy import Retention
+from relight.values.session import Identity
+
+_SWEEP_TRIES: Final = 20
+_SWEEP_ROUNDS: Final = 100
+"""rounds of `max_sessions` each in one daily sweep"""
+
+
+def sweep(context: Context, policy: Retention, *, dry_run: bool = False, by: str = "") -> Removed:
+    """Remove finished sessions whose retention is over; never an unfinished one, never one that a retained fork needs.
+
+    `by`: who sweeps, for tombstones and the audit log.
+    """
+    for _ in range(_SWEEP_TRIES):
+        try:
+            return _sweep(context, policy, dry_run=dry_run, by=by)
+        except Conflict:
+            continue  # one of them was resumed or forked meanwhile: read again
+    raise Conflict("sessions kept changing during the sweep; nothing was removed")
+
+
+def sweep_if_due(context: Context, *, by: str) -> Removed | None:
+    """The daily sweep under the store's policy, by the first process that asks for it; None without a policy, or if
+    there was a sweep within the last day."""
+    policy = claim_sweep(context)
+    if policy is None:
+        return None
+    removed = sweep(context, policy, by=by)
+    for _ in range(_SWEEP_ROUNDS):
+        if len(removed) % policy.max_sessions or not removed.sessions:
+            break
+        more = sweep(context, policy, by=by)
+        if not more.sessions:
+            break
+        removed = _merged(removed, more)
+    return removed
+
+
+def _merged(one: Removed, other: Removed) -> Removed:
+    return Removed(
+        sessions=one.sessions + other.sessions,
+        names=one.names + other.names,
+        steps=one.steps + other.steps,
+        size_bytes=one.size_bytes + other.size_bytes,
+        file_bytes=one.file_bytes + other.file_bytes,
+    )
+
+
+def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Removed:
+    ended = [
+        (record.identity, record.head)
+        for record in every_session(context.store, Query(statuses=policy.statuses))
+        if record.head is not None
+    ]
+    related = {identity.id: _related(context, identity) for identity, _ in ended}
+    going = {identity.id for identity in due(ended, related, policy, now_us=context.clock.now_us())}
+    if not dry_run:
+        _clear_orphaned_directories(context)
+    return remove_sessions(
+        context,
+        [pair for pair in ended if pair[0].id in going],
+        dry_run=dry_run,
+        thorough=False,
+        policy=policy,
+        by=by,
+    )
+
+
+def _related(context: Context, identity: Identity) -> list[str]:
+    """The sessions that must not stay if this one is removed: what refers to it, and the parent that would look for
+    it."""
+    parent = context.store.find(identity.spawned_by) if identity.spawned_by is not None else None
+    above = [parent.identity.id] if parent is not None else []
+    return above + [record.identity.id for _, record in directly_below(context.store, identity.id, *KINDS)]
+
+
+def _clear_orphaned_directories(context: Context) -> None:
+    """Remove run directories of sessions that no longer exist."""
+    for session in context.run_directories():
+        if context.store.find(session) is None:
+            context.remove_run_directory(session)
