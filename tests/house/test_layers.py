@@ -110,9 +110,9 @@ def test_private_members_are_hardly_used_from_outside() -> None:
         and ast.unparse(node.value) not in ("self", "cls", "super()")
     ]
     assert len(used) <= MAX_PRIVATE, used
-    # The doors use the library as any program does: of an open store they know its public names alone.
-    doors = re.compile(r"src/relight/(?:cli|server|frameworks|demo|hooks|processes)/.* (?:self\._?)?rl\._")
-    assert [one for one in used if doors.match(one)] == []
+    # The entry points use the library as any program does: of an open store they know its public names alone.
+    entries = re.compile(r"src/relight/(?:cli|server|frameworks|demo|hooks|processes)/.* (?:self\._?)?rl\._")
+    assert [one for one in used if entries.match(one)] == []
 
 
 WITHOUT_FILES = ("sessions", "history", "supervision", "operations")

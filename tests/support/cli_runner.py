@@ -139,7 +139,7 @@ class CliRunner:
 
 
 class _DeskDoor(CliContext):
-    """A door to the desk's store, on the runner's clock."""
+    """A connection to the runner's store, on the runner's clock."""
 
     def __init__(self, runner: CliRunner) -> None:
         super().__init__()

@@ -91,7 +91,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search_document(found: SearchResult) -> dict[str, Any]:
-    """The JSON form of a result, the same for every door."""
+    """The JSON form of a result, the same at every entry point."""
     hits = [{"ref": hit.ref, **msgspec.to_builtins(hit)} for hit in found.hits]
     return {"items": hits, "complete": found.complete, "note": found.note, "next": found.next}
 

@@ -17,7 +17,7 @@ from relight.ports.hooks import LOG_VARIABLE, SOCKET_VARIABLE, Answer, Held
 from relight.system.platform import Platform, this_platform
 
 PAYLOAD_BYTES: Final = 64 * 1024 * 1024
-PATIENCE_SECONDS: Final = 10.0
+TIMEOUT_SECONDS: Final = 10.0
 AT_ONCE: Final = 64
 SPACE_SECONDS: Final = 4.0
 """between two signs of life to a hook that is held; the client gives up after 20 s without one"""
@@ -56,7 +56,7 @@ class SocketListener:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._path.unlink(missing_ok=True)
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(TIMEOUT_SECONDS)
 
     def _accept(self) -> None:
         while True:
@@ -70,7 +70,7 @@ class SocketListener:
     def _exchange(self, channel: socket.socket) -> None:
         try:
             with channel:
-                channel.settimeout(PATIENCE_SECONDS)
+                channel.settimeout(TIMEOUT_SECONDS)
                 if _uid_of(channel) == os.getuid():
                     self._respond(channel)
         except OSError:

@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 BLOCK_BYTES = 65536
 ADDRESS_BYTES = 103  # of a socket's path: 104 with a NUL on macOS, 108 on Linux
 SHORT_NAME_BYTES = 16
@@ -21,7 +21,7 @@ SHORT_NAME_BYTES = 16
 def ask(path: str, payload: bytes) -> bytes:
     """Send the event to the supervisor; its reply. OSError if it does not answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-        channel.settimeout(PATIENCE_SECONDS)
+        channel.settimeout(TIMEOUT_SECONDS)
         at_address(path, channel.connect)
         channel.sendall(payload)
         channel.shutdown(socket.SHUT_WR)
@@ -78,7 +78,7 @@ def write_directly(payload: bytes) -> bytes:
     import subprocess
 
     command = [sys.executable, "-P", "-m", "relight.processes.hook"]
-    done = subprocess.run(command, input=payload, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+    done = subprocess.run(command, input=payload, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
     if done.returncode:
         raise OSError(f"direct write: {done.stderr[-400:].decode('utf-8', 'replace')}")
     return done.stdout

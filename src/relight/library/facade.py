@@ -37,9 +37,9 @@ else:
 class Relight:
     """An open store: `session` opens one, the nouns have all other verbs. A context manager; or call `close`."""
 
-    def __init__(self, context: Context, *, plain: Relight | None = None) -> None:
+    def __init__(self, context: Context, *, unpinned: Relight | None = None) -> None:
         self._context = context
-        self._plain = plain
+        self._unpinned = unpinned
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -109,15 +109,15 @@ class Relight:
     ) -> None:
         self.close()
 
-    def as_shown(self, ref: str, plan: str) -> Relight:
-        """The same verbs on a session as it was shown, by its plan hash: the first one that changes it does so in
-        that state, or raises PlanMoved. `plain` returns to the unpinned store."""
-        return Relight(pinned.as_shown(self._context, resolve(self._context.store, ref), plan), plain=self)
+    def pinned(self, ref: str, plan: str) -> Relight:
+        """The same verbs on a session pinned to a plan hash: the first one that changes the session does so in the
+        state of that plan, or raises PlanMoved. `unpinned` returns to the store."""
+        return Relight(pinned.pin(self._context, resolve(self._context.store, ref), plan), unpinned=self)
 
     @property
-    def plain(self) -> Relight:
-        """The unpinned store behind `as_shown`."""
-        return self._plain or self
+    def unpinned(self) -> Relight:
+        """The unpinned store behind `pinned`."""
+        return self._unpinned or self
 
     def session(
         self,

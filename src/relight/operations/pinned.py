@@ -21,7 +21,7 @@ from relight.values.session import Head
 from relight.values.step import Committed, Draft
 
 
-def as_shown(context: Context, found: Found, plan: str) -> Context:
+def pin(context: Context, found: Found, plan: str) -> Context:
     """The same context, for a session that was shown with this plan hash. PlanMoved if it has changed."""
     return msgspec.structs.replace(context, store=cast(Store, PinnedStore(context.store, found, plan)))
 

@@ -90,11 +90,11 @@ def start_in_background(
     """Start a supervisor for a session and wait until its program runs.
 
     Errors that can be known in advance are raised before anything is started; AgentFailed, with the supervisor's last
-    output, if it does not begin. A library pinned to a plan (`Relight.as_shown`) passes its hash on: the session is
+    output, if it does not begin. A library pinned to a plan (`Relight.pinned`) passes its hash on: the session is
     started as planned, or not at all."""
     request = _request_for(rl, ref, options)
     fills = options.restore or (request.pending is not None and bool(request.pending.files))
-    rl = rl.plain
+    rl = rl.unpinned
     log = rl.runs.directory(request.session) / "supervisor.log"
     child, pipe, log_start = _spawn_supervisor(rl, request, log)
     try:
@@ -116,7 +116,7 @@ def _request_for(rl: Relight, ref: str | Pending, options: ResumeOptions) -> Req
     if isinstance(ref, Pending):
         return Request(session=ref.identity.id, pending=ref, options=options)
     before = rl.sessions.get(ref)
-    shown = rl.runs.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or options.now) else None
+    shown = rl.runs.plan_hash(before.id) if rl is not rl.unpinned and (before.wake_at is None or options.now) else None
     if options.from_last_good:
         # The supervisor repairs the session and checks it again then, so the damage itself is no reason to refuse.
         with contextlib.suppress(Corrupt):

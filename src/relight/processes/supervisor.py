@@ -49,7 +49,7 @@ def _supervise(request: Request, pipe: StatusPipe) -> int:
     import relight
 
     with relight.open(create=False, ready=False) as opened:
-        rl = opened if request.shown is None else opened.as_shown(request.session, request.shown)
+        rl = opened if request.shown is None else opened.pinned(request.session, request.shown)
         supervision = rl.runs.supervise(request.pending or request.session, request.options)
         supervision.watcher = _Log()
         supervision.on_begun = pipe.started

@@ -192,7 +192,7 @@ class ActionRunner:
             return do(self._rl)
         etag = _ETAG.fullmatch(given)
         try:
-            return do(self._rl.as_shown(ref, self._plan_of(ref, etag[1] or "") if etag is not None else given))
+            return do(self._rl.pinned(ref, self._plan_of(ref, etag[1] or "") if etag is not None else given))
         except PlanMoved as moved:
             plan = plan_document(self._rl.runs.plan(ref))
             if etag is not None:

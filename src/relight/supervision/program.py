@@ -77,7 +77,7 @@ RETRIES: Final = 5
 BACKOFF: Final = Retry(first_seconds=0.5, max_seconds=60.0)
 _POLL_SECONDS: Final = 0.05
 _READ_SECONDS: Final = 1.0
-_PATIENCE_SECONDS: Final = 1.0
+_SHOW_WORKING_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.8
 """between SIGTERM and SIGKILL in a pause, which is to hold within two seconds"""
@@ -332,7 +332,7 @@ class Supervision:
         while (exit := child.poll()) is None:
             try:
                 self._poll_journal()
-                if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
+                if self._now_us() - began_us > _SHOW_WORKING_SECONDS * 1e6:
                     self._show_working()
             except StoreUnavailable:
                 # An outage alone is no reason to end the program: it may not need the store now, and retries itself.

@@ -75,7 +75,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_us: int
     """since when, wall time"""
     by: str
-    """who began it: a person's name and door"""
+    """who began it: a person's name and entry point"""
     reason: str | None = None
 
 

@@ -19,7 +19,7 @@ from relight.cli.app.group import run
 from relight.errors import RelightError
 from relight.library.facade import Relight
 from relight.values.options import RunOptions
-from tests.unit.server.test_doors import hints_in_the_source
+from tests.unit.server.test_entry_points import hints_in_the_source
 
 COMMAND = re.compile(r"(?:(?<=^)|(?<=[\s(:]))relight [a-z][a-z-]*(?: [^\s,;|()]+)*")
 NUMBERS = {"--budget", "--budget-tokens", "--time-limit", "--retries", "-n"}

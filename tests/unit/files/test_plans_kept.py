@@ -1,4 +1,4 @@
-"""What a plan says of the files is what the resume, the fork or the rewind then does, at every door."""
+"""What a plan says of the files is what the resume, the fork or the rewind then does, at every entry point."""
 
 from __future__ import annotations
 

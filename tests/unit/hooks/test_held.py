@@ -17,7 +17,7 @@ DENIED = {"said": "no"}
 def test_a_held_hook_gets_signs_of_life_and_its_reply_only_when_its_agent_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert channel.SPACE_SECONDS * 3 < client.PATIENCE_SECONDS
+    assert channel.SPACE_SECONDS * 3 < client.TIMEOUT_SECONDS
     monkeypatch.setattr(channel, "SPACE_SECONDS", 0.05)
     over = threading.Event()
     listener = channel.SocketHooks().listen(tmp_path, lambda _: Held(over, DENIED))

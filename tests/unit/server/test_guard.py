@@ -22,7 +22,7 @@ from tests.unit.server.conftest import fill
 MUTATING = {"POST", "PUT", "PATCH", "DELETE"}
 
 
-class Door(NamedTuple):
+class EntryPoint(NamedTuple):
     """One method of one path, as it is called in the matrix: about a session that is not there."""
 
     method: str
@@ -35,7 +35,7 @@ class Door(NamedTuple):
         return self.path.endswith("/events")
 
 
-def entry_points(harness: ServerHarness) -> list[Door]:
+def entry_points(harness: ServerHarness) -> list[EntryPoint]:
     """All of them: what the router has, with the scope that the OpenAPI document declares."""
     documented = harness.app.openapi()["paths"]
     found = []
@@ -44,7 +44,7 @@ def entry_points(harness: ServerHarness) -> list[Door]:
             operation = documented.get(path, {}).get(method.lower())
             scope = operation.get("x-scope", "") if operation is not None else ""
             plain = re.sub(r"\{[^}]*\}", "nobody", path)
-            found.append(Door(method, plain, scope or ("operate" if method in MUTATING else "read")))
+            found.append(EntryPoint(method, plain, scope or ("operate" if method in MUTATING else "read")))
     return found
 
 
@@ -61,21 +61,21 @@ def routes(found: list[BaseRoute]) -> Iterator[tuple[str, set[str]]]:
 
 
 @pytest.fixture(scope="module")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerHarness, list[Door]]]:
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerHarness, list[EntryPoint]]]:
     harness = ServerHarness(tmp_path_factory.mktemp("guard") / "p.db", failures_burst=10_000, rate_burst=10_000)
     fill(harness.rl)
     yield harness, entry_points(harness)
     harness.close()
 
 
-def asked(client: TestClient, entry_point: Door, headers: dict[str, str]) -> Any:
+def asked(client: TestClient, entry_point: EntryPoint, headers: dict[str, str]) -> Any:
     body = {"content": b"{}"} if entry_point.method in ("POST", "PUT", "PATCH") else {}
     kind = {"Content-Type": "application/json"} if body else {}
     return client.request(entry_point.method, entry_point.path, headers={**kind, **headers}, **body)  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("G22")
-def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[Door]], figure: Figure) -> None:
+def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[EntryPoint]], figure: Figure) -> None:
     harness, every = matrix
     closed = [entry_point for entry_point in every if entry_point.path not in OPEN]
     assert {entry_point.path for entry_point in every} - {entry_point.path for entry_point in closed} == OPEN
@@ -111,7 +111,7 @@ def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[
     figure("G22", f"{len(closed)} routes x who may not come: {refused} requests, {refused} refused")
 
 
-def test_a_form_of_a_web_page_cannot_change_anything(matrix: tuple[ServerHarness, list[Door]]) -> None:
+def test_a_form_of_a_web_page_cannot_change_anything(matrix: tuple[ServerHarness, list[EntryPoint]]) -> None:
     harness, every = matrix
     client = harness.client()
     for entry_point in every:
@@ -123,7 +123,7 @@ def test_a_form_of_a_web_page_cannot_change_anything(matrix: tuple[ServerHarness
             assert answered.status_code == 415
 
 
-def test_the_scope_that_a_route_names_is_enough(matrix: tuple[ServerHarness, list[Door]]) -> None:
+def test_the_scope_that_a_route_names_is_enough(matrix: tuple[ServerHarness, list[EntryPoint]]) -> None:
     harness, every = matrix
     client = harness.client(None)
     for entry_point in every:
@@ -133,7 +133,7 @@ def test_the_scope_that_a_route_names_is_enough(matrix: tuple[ServerHarness, lis
         assert answered.status_code not in (401, 403) and answered.status_code < 500, (entry_point, answered.text[:200])
 
 
-def test_every_route_of_the_interface_says_which_scope_it_needs(matrix: tuple[ServerHarness, list[Door]]) -> None:
+def test_every_route_of_the_interface_says_which_scope_it_needs(matrix: tuple[ServerHarness, list[EntryPoint]]) -> None:
     harness, _ = matrix
     for path, operations in harness.app.openapi()["paths"].items():
         for method, operation in operations.items():
@@ -145,7 +145,7 @@ def test_every_route_of_the_interface_says_which_scope_it_needs(matrix: tuple[Se
             assert method == "get" or operation["x-scope"] != "read", (method, path)
 
 
-def test_no_way_of_writing_an_address_opens_a_closed_one(matrix: tuple[ServerHarness, list[Door]]) -> None:
+def test_no_way_of_writing_an_address_opens_a_closed_one(matrix: tuple[ServerHarness, list[EntryPoint]]) -> None:
     harness, _ = matrix
     client = harness.client(None)
     for path in (
@@ -158,7 +158,7 @@ def test_no_way_of_writing_an_address_opens_a_closed_one(matrix: tuple[ServerHar
         assert client.get(path).status_code == 401, path
 
 
-def test_every_answer_carries_the_strict_headers(matrix: tuple[ServerHarness, list[Door]]) -> None:
+def test_every_answer_carries_the_strict_headers(matrix: tuple[ServerHarness, list[EntryPoint]]) -> None:
     harness, _ = matrix
     client = harness.client()
     for path in ("/healthz", "/api/sessions", "/nothing/here", "/login?code=x", "/openapi.json"):

@@ -15,7 +15,7 @@ from tests.support.waiting_sessions import in_doubt, interrupted
 
 
 def test_words_are_refused_where_calls_wait_to_be_settled(world: Simulation) -> None:
-    """W-A2, at every door: the library refuses."""
+    """W-A2, at every entry point: the library refuses."""
     rl = world.start()
     session = in_doubt(rl)
     before = rl.sessions.get(session).seq

@@ -1,4 +1,4 @@
-"""A budget in money for a model that has no price: refused at the start, at every door, and nothing is left behind."""
+"""A budget in money for a model without a price: refused at the start, at every entry point; nothing is left behind."""
 
 from __future__ import annotations
 

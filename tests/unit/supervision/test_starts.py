@@ -1,5 +1,5 @@
-"""A start is all or nothing, at every door and for every way it can fail; a session that is started from a checkpoint
-has that checkpoint's files in a directory of its own."""
+"""A start is all or nothing, at every entry point and for every way it can fail; a session that is started from a
+checkpoint has that checkpoint's files in a directory of its own."""
 
 from __future__ import annotations
 
@@ -166,10 +166,10 @@ def failing(point: str) -> Callable[[Scene], Any]:
     return way
 
 
-Door = Callable[[Scene], Any]
+Starter = Callable[[Scene], Any]
 
 
-def resumes(ref: str | None = None, **options: Any) -> Door:
+def resumes(ref: str | None = None, **options: Any) -> Starter:
     """In front, in the library: what the command line does too."""
     return lambda scene: scene.rl.runs.supervise(ref or scene.at(1), ResumeOptions(prompt="p", **options)).run()
 
@@ -197,8 +197,8 @@ def failed(start: Callable[[], Any]) -> bool:
 
 
 def test_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) -> None:
-    """Each way at each door of the library; the others stand on these."""
-    cases: list[tuple[Door, list[Callable[[Scene], Any]]]] = [
+    """Each way at each entry point of the library; the others stand on these."""
+    cases: list[tuple[Starter, list[Callable[[Scene], Any]]]] = [
         (resumes("job"), [*HEAD, *BEFORE_THE_COMMIT, *IN_THE_COMMIT]),
         (resumes("job", restore=True), [a_file_for_the_workspace, no_program, *BEFORE_THE_COMMIT]),
         (resumes(), [no_program, no_interpreter, no_format, no_secret, *BEFORE_THE_COMMIT, *FILLING]),

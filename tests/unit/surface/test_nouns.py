@@ -8,7 +8,7 @@ from pathlib import Path
 import relight
 
 NOUNS = ("sessions", "history", "files", "runs", "queues", "admin")
-ON_THE_HANDLE = {*NOUNS, "as_shown", "close", "plain", "session", "store"}
+ON_THE_HANDLE = {*NOUNS, "close", "pinned", "session", "store", "unpinned"}
 
 
 def test_a_handle_has_six_nouns_made_once_and_hardly_a_verb_of_its_own() -> None:

@@ -65,7 +65,7 @@ def test_both_forms_have_the_same_verbs_with_the_same_arguments() -> None:
         awaited = aio.AsyncRelight(rl)
         pairs: list[tuple[Any, Any]] = [(type(s), aio.AsyncSession), (type(rl), aio.AsyncRelight)]
         pairs += [(type(getattr(rl, noun)), type(getattr(awaited, noun))) for noun in NOUNS]
-    assert public(relight.Relight) - public(aio.AsyncRelight) == {"as_shown", "plain", *NOUNS}
+    assert public(relight.Relight) - public(aio.AsyncRelight) == {"pinned", "unpinned", *NOUNS}
     for sync, other in pairs:
         if sync is not relight.Relight:
             assert public(sync) == public(other)

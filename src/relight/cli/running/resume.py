@@ -206,7 +206,7 @@ def _check_options(here: Mapping[str, bool], queue_flags: Mapping[str, bool], *,
 def _pinned(rl: Relight, ref: str, plan_hash: str, *, now: bool) -> Relight:
     """The library pinned to the plan. A session that waits for a time is compared now and not pinned: it may get a
     prompt or an answer while it waits."""
-    made = rl.as_shown(ref, plan_hash)
+    made = rl.pinned(ref, plan_hash)
     return rl if made.sessions.get(ref).wake_at is not None and not now else made
 
 

@@ -110,7 +110,7 @@ def stop_several(request: Request, served: Served, body: SeveralBody) -> Respons
 
     def do(rl: Relight, session: str) -> ActionResult:
         # Unpinned: the process that ends commits steps itself, which a pinned store would refuse as a change.
-        stopped = rl.plain.runs.stop(session)
+        stopped = rl.unpinned.runs.stop(session)
         return ActionResult(document=None, session=stopped.session, undo=f"relight resume {stopped.session[:12]}")
 
     return _each(request, served, "stop", body, do)

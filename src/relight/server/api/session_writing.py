@@ -213,7 +213,7 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
         try:
             # Stopping appends steps of its own, so the plan hash that the client has seen cannot match any more. It
             # was checked before the stop.
-            made = (rl.plain if stopped else rl).history.rewind(
+            made = (rl.unpinned if stopped else rl).history.rewind(
                 ref, conversation=conversation, files=files, choice=body.choice, take=body.take, again=body.again
             )
         except RelightError as error:
@@ -245,7 +245,7 @@ def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = Non
 
     def do(rl: Relight) -> ActionResult:
         if body.of is not None:
-            rl = rl.plain.as_shown(ref, rl.runs.plan_hash(ref))
+            rl = rl.unpinned.pinned(ref, rl.runs.plan_hash(ref))
             later = [one.id for one in rl.history.operations(ref) if one.id > body.of]
             if later:
                 raise PlanMoved(rl.sessions.get(ref).title, shown=f"@{body.of}", now=f"@{later[-1]}")
@@ -273,7 +273,7 @@ def stop(request: Request, served: Served, ref: Ref, body: StopBody | None = Non
 
     def do(rl: Relight) -> ActionResult:
         # Unpinned: the process that ends commits steps itself, which a pinned store would refuse as a change.
-        stopped = rl.plain.runs.stop(rl.sessions.get(ref).id, tree=tree)
+        stopped = rl.unpinned.runs.stop(rl.sessions.get(ref).id, tree=tree)
         title = served.rl.sessions.get(stopped.session).title
         return ActionResult(
             document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}"
@@ -333,7 +333,7 @@ def _gone_on(served: Service, rl: Relight, done: ActionResult, *, resume: bool) 
         return msgspec.structs.replace(done, document=document)
     try:
         # Unpinned: the answer itself was the change that the plan hash guards against.
-        document["started"] = started_document(served.starter.resume(rl.plain, info.id))
+        document["started"] = started_document(served.starter.resume(rl.unpinned, info.id))
     except RelightError as error:
         document["not_started"] = detail_of(error)
     return msgspec.structs.replace(done, document=document, undo=f"relight stop {info.title}")

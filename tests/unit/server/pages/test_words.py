@@ -1,4 +1,4 @@
-"""One language for all doors: what a page says of a session is what the command line says of it."""
+"""One language for all entry points: what a page says of a session is what the command line says of it."""
 
 from __future__ import annotations
 

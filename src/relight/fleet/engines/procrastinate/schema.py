@@ -20,7 +20,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 OURS: Final = 1
 """version of install.sql; incremented with every change"""
-_PATIENCE: Final[dict[str, Any]] = {
+_TIMEOUTS: Final[dict[str, Any]] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -68,7 +68,7 @@ def install(connection: Connection) -> bool:
 
 def connect(url: str) -> Connection:
     """A connection with timeouts, so that a server that vanishes silently is noticed."""
-    return psycopg.connect(autocommit=True, **{**_PATIENCE, **psycopg.conninfo.conninfo_to_dict(url)})
+    return psycopg.connect(autocommit=True, **{**_TIMEOUTS, **psycopg.conninfo.conninfo_to_dict(url)})
 
 
 def away(error: psycopg.Error) -> StoreUnavailable:

@@ -51,12 +51,12 @@ def job(harness: ServerHarness, tmp_path: Path) -> str:
 
 def test_what_moved_after_the_comparison_is_not_acted_on(tmp_path: Path) -> None:
     with relight.open(tmp_path / "p.db") as rl:
-        as_shown = rl.as_shown("job", made(rl, "job", tmp_path))
+        pinned = rl.pinned("job", made(rl, "job", tmp_path))
         rl.runs.send("job", "meanwhile")
         before = logical(tmp_path / "p.db")
         for name, verb in VERBS.items():
             with pytest.raises(PlanMoved):
-                verb(as_shown, "job")
+                verb(pinned, "job")
             assert logical(tmp_path / "p.db") == before, name
 
 
@@ -73,11 +73,11 @@ def test_what_moved_right_before_the_transaction_is_not_acted_on(tmp_path: Path)
             seen = logical(tmp_path / "p.db")
 
         for name in ("archive", "send", "rewind", "clear", "enqueue", "resume"):
-            as_shown = rl.as_shown("job", rl.runs.plan_hash("job"))
+            pinned = rl.pinned("job", rl.runs.plan_hash("job"))
             faults.arm("commit.enter", intrude)
             try:
                 with pytest.raises(PlanMoved):
-                    VERBS[name](as_shown, "job")
+                    VERBS[name](pinned, "job")
             finally:
                 faults.disarm()
             assert logical(tmp_path / "p.db") == seen, name
@@ -85,7 +85,7 @@ def test_what_moved_right_before_the_transaction_is_not_acted_on(tmp_path: Path)
 
 def test_an_owner_that_wrote_since_is_not_cleared(tmp_path: Path) -> None:
     with relight.open(tmp_path / "p.db") as rl, rl.session("job") as s:
-        as_shown = rl.as_shown("job", rl.runs.plan_hash("job"))
+        pinned = rl.pinned("job", rl.runs.plan_hash("job"))
 
         def intrude(name: str) -> None:
             faults.disarm()
@@ -93,7 +93,7 @@ def test_an_owner_that_wrote_since_is_not_cleared(tmp_path: Path) -> None:
 
         faults.arm("commit.enter", intrude)
         with pytest.raises(PlanMoved):
-            as_shown.admin.release("job")
+            pinned.admin.release("job")
         s.append({"role": "user", "content": "and goes on"})
 
 
@@ -102,7 +102,7 @@ def test_what_has_not_moved_is_done_as_ever(tmp_path: Path) -> None:
         for name, verb in VERBS.items():
             plan = made(rl, name, tmp_path)
             before = logical(tmp_path / "p.db")
-            verb(rl.as_shown(name, plan), name)
+            verb(rl.pinned(name, plan), name)
             assert logical(tmp_path / "p.db") != before, name
 
 
@@ -126,10 +126,10 @@ class AnswersOnceTooLate:
 def test_a_change_whose_answer_was_lost_is_not_taken_for_somebody_elses(tmp_path: Path) -> None:
     store = AnswersOnceTooLate(SqliteStore(tmp_path / "p.db", SystemClock()))
     with relight.open(cast(Store, store)) as rl:
-        as_shown = rl.as_shown("job", made(rl, "job", tmp_path))
+        pinned = rl.pinned("job", made(rl, "job", tmp_path))
         store.loses = True
-        as_shown.sessions.archive("job")
-        assert as_shown.sessions.get("job").status == "archived" and not store.loses
+        pinned.sessions.archive("job")
+        assert pinned.sessions.get("job").status == "archived" and not store.loses
 
 
 def test_the_new_plan_is_told_also_where_it_moved_at_the_last_moment(harness: ServerHarness, job: str) -> None:
