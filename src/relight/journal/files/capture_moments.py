@@ -6,12 +6,11 @@ once in so many seconds, and at the end. `manual`: only when the program asks.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from relight.errors import UsageError
 from relight.values.step import StepKind
 
-Moments = Literal["step", "turn", "manual"] | float
 _AFTER_WORK: Final[frozenset[StepKind]] = frozenset({"message", "result", "mark", "status", "state", "reset"})
 
 

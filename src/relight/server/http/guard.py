@@ -23,10 +23,10 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Annotated, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relight.errors import RelightError, UsageError
@@ -274,9 +274,6 @@ def principal_of(request: Request) -> Principal:
 def body_digest_of(request: Request) -> str:
     """The digest of the body (see `check_json`) of a request that passed the guard."""
     return str(getattr(request.state, "asked", ""))
-
-
-Who = Annotated[Principal, Depends(principal_of)]
 
 
 def needs(scope: tokens.Scope) -> Callable[[Request], Principal]:

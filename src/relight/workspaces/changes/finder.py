@@ -40,7 +40,6 @@ class ChangeFinder:
         self.include = Include(pattern.encode() for pattern in policy.include)
         self.state = TreeState()
         self.watcher: Watcher | None = None
-        self.watch_misses = 0
         self.must_walk = True
         self._next_audit = 0.0
 
@@ -156,7 +155,6 @@ class ChangeFinder:
         reported = hints.names.keys() | hints.lost | late.names.keys() | late.lost | self.state.recheck
         missed = [path for path, draft in run.drafts.items() if _differs(draft) and path not in reported]
         if missed and not run.new_nodes.keys() & set(missed):
-            self.watch_misses += len(missed)
             self.watcher.disable(f"it missed {len(missed)} directories")
         else:
             self._apply_hints(run, late)
