@@ -20,7 +20,7 @@ from tests.integration.browser.test_acting import confirm, contents, editing
 from tests.support.calls import call
 from tests.support.waiting_sessions import in_doubt, interrupted
 from tests.unit.server.conftest import fill
-from tests.unit.server.test_going_on import asking
+from tests.unit.server.test_after_answer import asking
 
 
 def painted(page: Page) -> None:
