@@ -128,7 +128,7 @@ def test_an_answer_starts_the_session_in_one_click_and_is_told_so(site: Site, tm
     three = page.locator("dialog .three")
     expect(three.locator("dt")).to_have_text(["Happens", "Stays", "Way back"])
     page.get_by_role("textbox", name="Answer").fill("no")
-    expect(confirm(page)).to_have_text("Answer and go on")
+    expect(confirm(page)).to_have_text("Answer and continue")
     expect(page.locator("dialog .cmd code")).to_have_text(
         "relight send backups TEXT && relight resume backups --detach"
     )

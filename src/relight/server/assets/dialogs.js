@@ -134,7 +134,7 @@
     try { got = await inGroups(form, sent(form)); }
     catch { // no answer: it may have been done. The same key again is done once, and answered as the first time.
       problem.hidden = false;
-      problem.textContent = "The server did not answer; it is not known whether it was done.\nPress the button again: if it was done, it is not done twice, and you are told what came of it.";
+      problem.textContent = "The server did not answer; it is not known whether it was done.\nPress the button again: if it was done, it is not done twice, and its outcome is shown.";
       confirm.disabled = false;
       problem.scrollIntoView({ block: "nearest" });
       return;

@@ -103,7 +103,7 @@ def _going_on(context: DialogContext, made: Dialog) -> Dialog:
     box = Field(kind="box", name="resume", label=f"and start {context.name} again", on=True)
     return msgspec.structs.replace(
         made,
-        confirm=f"{made.confirm} and go on",
+        confirm=f"{made.confirm} and continue",
         plain=made.confirm,
         command=f"{made.command} && relight resume {shlex.quote(words.ref(context.info))} --detach",
         fields=[*made.fields, box],
