@@ -18,8 +18,8 @@ from relight.errors import LeaseLost, StoreUnavailable
 from relight.history.loading import resolve
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.loop_detector import repeated
-from relight.journal.failover import quiet_until
 from relight.journal.limits import Reached, overtime
+from relight.journal.quiet_hours import quiet_until
 from relight.journal.retry import History, Move, decide
 from relight.operations.write_once import write_once
 from relight.ports.agent import Rung, Surroundings

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 
 from relight.errors import RelightError
 from relight.history.loading import resolve
-from relight.journal.failover import FALLS, next_agent
 from relight.journal.retry import Move, failure_of, reason_of
 from relight.sessions.context import Context
 from relight.supervision import hand_over, launch
 from relight.supervision.hand_over import Handed
 from relight.supervision.waiting import account_of, limited_until
-from relight.values.ending import Verdict
+from relight.values.ending import FailureClass, Verdict
 from relight.values.options import ResumeOptions
 from relight.values.session import Away, Identity
 from relight.values.status import StatusChange
 
+FALLS: Final[frozenset[FailureClass]] = frozenset({"usage_limit", "rate_limit", "overloaded", "auth", "billing"})
+"""endings that another provider does not share"""
 _OVERLOADED_SECONDS: Final = 300.0
 """an overloaded provider is not tried again before"""
+
+
+def next_agent(
+    current: str, fallback: Sequence[str], *, home: str, returns: bool, unusable: Collection[str]
+) -> str | None:
+    """The agent that continues after `current` ended so; None: none of them can. `home` is the agent that the session
+    was begun with, which is tried first if it may return."""
+    order = [*([home] if returns else []), *fallback]
+    return next((name for name in dict.fromkeys(order) if name != current and name not in unusable), None)
 
 
 class Failover:
@@ -38,9 +49,9 @@ class Failover:
         identity = resolve(self._context.store, self._session).identity
         if verdict.kind == "usage_limit":
             identity = self._context.store.update(self._session, _one_window_more)
-            most = identity.policy.windows
-            if most is not None and identity.windows >= most:
-                why = f"it reached {identity.windows} usage limits, of {most} that it may: {reason_of(verdict)}"
+            max_windows = identity.policy.windows
+            if max_windows is not None and identity.windows >= max_windows:
+                why = f"it reached {identity.windows} usage limits, of {max_windows} allowed: {reason_of(verdict)}"
                 return Move(change=StatusChange(status="halted", reason=why, failure=failure_of(verdict)))
         if verdict.kind not in FALLS or not identity.policy.fallback:
             return None

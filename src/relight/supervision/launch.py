@@ -15,7 +15,7 @@ from relight.files import repositories, workspace_check
 from relight.files.capture import close_all, never_captured, open_roots, with_roots
 from relight.files.status import missing_roots
 from relight.history.loading import Found
-from relight.journal.failover import quiet_hours
+from relight.journal.quiet_hours import quiet_hours
 from relight.journal.redaction.command_line import recordable
 from relight.ports.agent import AgentAdapter, Ask, Hooks, Surroundings
 from relight.sessions import limits as limiting

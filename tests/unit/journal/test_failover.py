@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from relight.errors import UsageError
-from relight.journal.failover import next_agent, quiet_hours, quiet_until
+from relight.journal.quiet_hours import quiet_hours, quiet_until
+from relight.supervision.failover import next_agent
 
 
 def test_the_next_agent_is_the_first_that_has_not_failed() -> None:

@@ -1,27 +1,14 @@
-"""Failover: which endings hand a session to the next agent, and to which; hours in which nothing runs. Pure."""
+"""Quiet hours: the times of day in which a session does not run. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from relight.errors import UsageError
-from relight.values.ending import FailureClass
 
-FALLS: Final[frozenset[FailureClass]] = frozenset({"usage_limit", "rate_limit", "overloaded", "auth", "billing"})
-"""endings that another provider does not share"""
 _HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
-
-
-def next_agent(
-    current: str, fallback: Sequence[str], *, home: str, returns: bool, unusable: Collection[str]
-) -> str | None:
-    """The agent that continues after `current` ended so; None: none of them can. `home` is the agent that the session
-    was begun with, which is tried first if it may return."""
-    order = [*([home] if returns else []), *fallback]
-    return next((name for name in dict.fromkeys(order) if name != current and name not in unusable), None)
 
 
 def quiet_hours(text: str) -> tuple[int, int]:
