@@ -16,7 +16,8 @@
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt · LimitReached (exit 6)
     │  ├─ ToolsChanged · HasForks · Finished · QueueFull
-    │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · NamesFold · RestoreUnfinished · OverQuota
+    │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
+    │  ├─ NamesFold · PathsRefused    the file system takes two names for one, or cannot hold a path
     │  ├─ ThreadBusy · ThreadGone    a framework's thread has another writer, or was deleted
     │  └─ BundleRefused       a bundle that is damaged, forged or in the way
     ├─ StoreError             the operator repairs the store              exit 5   RL-5xxx
@@ -442,6 +443,20 @@ class NamesFold(Refused):
             hints=["choose a directory on a case-sensitive file system, or restore the files you need by their names"],
         )
         self.path, self.pairs = path, tuple(pairs)
+
+
+class PathsRefused(Refused):
+    """The file system has no symbolic links, or does not allow a name; nothing was written."""
+
+    code = "RL-4107"
+
+    def __init__(self, path: str, refused: Sequence[tuple[bytes, str]]) -> None:
+        super().__init__(
+            f"{path}: its file system cannot hold what is to be restored; nothing was written",
+            evidence=_first([f"{_text(one)}: {why}" for one, why in refused]),
+            hints=["choose a directory on another file system, or restore the files you need by their names"],
+        )
+        self.path, self.refused = path, tuple(refused)
 
 
 def _first(lines: list[str]) -> list[str]:

@@ -119,3 +119,11 @@ class Gardener:
 
     def _touch(self, path: bytes) -> None:
         os.utime(path, ns=(1, self.chance.randrange(1 << 60)), follow_symlinks=False)
+
+
+def two_in_one(root: Path) -> None:
+    """A directory with two names that become one where case is folded."""
+    (root / "src").mkdir(parents=True)
+    (root / "src/Makefile").write_bytes(b"one")
+    (root / "src/makefile").write_bytes(b"other")
+    (root / "other").write_bytes(b"of its own")

@@ -213,6 +213,8 @@ class RestoreOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """paths changed by others while it ran; left as they are"""
     saved_aside: tuple[bytes, ...] = ()
     """unknown content that was in the way of an interrupted restore, saved under these names"""
+    other_modes: int = 0
+    """paths that have another mode than the target's, because the file system did not take it"""
 
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from relight.errors import (
     Corrupt,
-    NamesFold,
     NotFound,
     OverQuota,
     SnapshotIncomplete,
@@ -90,6 +89,7 @@ class TreeWorkspace:
         """
         self.path, self._name = Path(path).absolute(), name
         self._path_text = str(self.path)
+        self._where = f'workspace "{name}" ({self.path})'
         own = (blobs, *(remote.paths if remote is not None else ()), *store)
         identity.check_suitable(name, self.path, own)
         self._lock = threading.RLock()
@@ -125,6 +125,7 @@ class TreeWorkspace:
         )
         written = Manifests(self.pool) if plain_modes else None
         self._planner = Planner(
+            self._where,
             self._manifests,
             self._log,
             self.snapshot,
@@ -194,7 +195,7 @@ class TreeWorkspace:
 
     def _run(self) -> tuple[bytes, SnapshotRecord, Tier, Run]:
         """Run the tracker; errors name the root and the path."""
-        where = f'workspace "{self._name}" ({self.path})'
+        where = self._where
         try:
             return self._run_with_retry()
         except SnapshotIncomplete as error:
@@ -290,18 +291,15 @@ class TreeWorkspace:
         take: Sequence[bytes] = (),
     ) -> RestorePlan:
         with self._lock:
-            try:
-                return self._planner.restore(
-                    target,
-                    last=last,
-                    history=history,
-                    choice=choice,
-                    exact=exact,
-                    paths=tuple(paths),
-                    take=frozenset(take),
-                )
-            except NamesFold as error:
-                raise NamesFold(error.pairs, f'workspace "{self._name}" ({self.path})') from None
+            return self._planner.restore(
+                target,
+                last=last,
+                history=history,
+                choice=choice,
+                exact=exact,
+                paths=tuple(paths),
+                take=frozenset(take),
+            )
 
     def plan_undo(self, restore: str | None = None, *, choice: Choice = "stop") -> RestorePlan:
         with self._lock:

@@ -56,6 +56,7 @@ EXAMPLES: dict[str, RelightError] = {
     "BundleRefused": errors.BundleRefused("/tmp/fix-login.relight", "a frame of it fails its checksum"),
     "OverQuota": errors.OverQuota("/src/p.db.blobs/w1", what="takes", would_bytes=2 * 10**11, bound_bytes=10**11),
     "NamesFold": errors.NamesFold([(b"README", b"readme")], "/src/shop"),
+    "PathsRefused": errors.PathsRefused("/src/shop", [(b"latest", "a symbolic link (Function not implemented)")]),
     "RestoreUnfinished": errors.RestoreUnfinished("/src/shop", restore="r7", target="@206"),
     "StoreError": errors.StoreError("the store failed", hints=["relight doctor"]),
     "StoreUnavailable": errors.StoreUnavailable("it does not answer", hints=["relight doctor"]),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import unicodedata
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,17 +15,11 @@ from relight.testing.workspace_kit import FileSegments, picture
 from relight.values.snapshot import Action
 from relight.workspaces import home
 from relight.workspaces.policy import TreePolicy
-from relight.workspaces.restore import executor, name_folding
-from relight.workspaces.restore.name_folding import is_one_name
+from relight.workspaces.restore import executor
+from relight.workspaces.restore.name_folding import is_one_name, is_one_path
 from relight.workspaces.restore.swap import Swapper
 from relight.workspaces.workspace import TreeWorkspace
-from tests.support.trees import open_tree
-
-IMAGE_BYTES = 16 * 1024 * 1024
-FORMATS = {
-    "ext4": (["mkfs.ext4", "-q", "-O", "casefold", "-E", "encoding=utf8"], "chattr +F"),
-    "vfat": (["mkfs.vfat"], ""),
-}
+from tests.support.trees import open_tree, two_in_one
 
 
 def folds(one: bytes, other: bytes) -> bool:
@@ -73,13 +65,6 @@ def test_other_names_have_keys_of_their_own() -> None:
     names = [b"a", b"b", b"a.", b"a b", b".a", b"..a", b"\xff", b"\xfe", "é".encode(), b"e", "ж".encode()]
     assert pairs_alike([name for name in names if name != b"a."], []) == []
     assert pairs_alike([b"a"], [b"a"]) == []
-
-
-def two_in_one(root: Path) -> None:
-    (root / "src").mkdir(parents=True)
-    (root / "src/Makefile").write_bytes(b"one")
-    (root / "src/makefile").write_bytes(b"other")
-    (root / "other").write_bytes(b"of its own")
 
 
 @pytest.mark.guarantee("G16")
@@ -140,7 +125,7 @@ def test_on_a_file_system_that_folds_the_old_spelling_is_deleted_before_the_new_
     root, order = tmp_path / "tree", []
     root.mkdir()
     (root / "Foo").write_bytes(b"x")
-    monkeypatch.setattr(executor, "is_one_file", lambda *_: True)
+    monkeypatch.setattr(executor, "is_one_path", lambda *_: True)
     delete, place = executor.RestoreExecutor._delete, Swapper.swap_in
 
     def deleting(self: executor.RestoreExecutor, action: Action) -> None:
@@ -170,60 +155,8 @@ def test_the_file_system_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
         for directory in (b"", b"d", b"d/not/there"):
             assert not is_one_name(fd, directory, b"README", b"readme")
             assert not is_one_name(fd, directory, b"x" * 255, b"X" * 255)
-        (tmp_path / "d/a").write_bytes(b"")
-        os.link(tmp_path / "d/a", tmp_path / "b")
-        assert name_folding.is_one_file(fd, b"d/a", b"b")
-        assert not name_folding.is_one_file(fd, b"d/a", b"none") and not name_folding.is_one_file(fd, b"none/a", b"b")
+            assert not is_one_path(fd, directory + b"/README", directory + b"/readme")
+        assert is_one_path(fd, b"d/a", b"d/a") and not is_one_path(fd, b"d/a", b"a")
     finally:
         os.close(fd)
-    assert sorted(picture(tmp_path)) == [b"b", b"d", b"d/a"]
-
-
-@pytest.fixture(params=sorted(FORMATS))
-def folding_directory(request: pytest.FixtureRequest, tmp_path: Path, program: Callable[[str], str]) -> Iterator[Path]:
-    """A directory of a real file system that folds; skipped with the kernel's reason where it has none."""
-    make, attribute = FORMATS[request.param]
-    image, point = tmp_path / "image", tmp_path / "mounted"
-    with image.open("wb") as file:
-        file.truncate(IMAGE_BYTES)
-    point.mkdir()
-    reason = _mounted(make, image, point)
-    if reason:
-        pytest.skip(f"{request.param} that folds case cannot be mounted here: {reason}")
-    try:
-        root = point / "tree"
-        root.mkdir()
-        if attribute:
-            subprocess.run([*attribute.split(), str(root)], check=True, capture_output=True)
-        yield root
-    finally:
-        subprocess.run(["umount", str(point)], check=True, capture_output=True)
-
-
-def _mounted(make: list[str], image: Path, point: Path) -> str:
-    """Make and mount an image; returns why that is impossible, empty if it is mounted."""
-    for command in ([*make, str(image)], ["mount", "-o", "loop", str(image), str(point)]):
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        except FileNotFoundError as error:
-            return str(error)
-        if done.returncode:
-            return " ".join(done.stderr.split())[:200] or f"{command[0]} ended with {done.returncode}"
-    return ""
-
-
-def test_on_a_real_file_system_that_folds_nothing_is_merged(tmp_path: Path, folding_directory: Path) -> None:
-    two_in_one(tmp_path / "tree")
-    with open_tree(tmp_path / "tree", tmp_path / "home") as workspace:
-        taken = workspace.snapshot().id
-    with open_tree(folding_directory, tmp_path / "home", adopt=True) as workspace:
-        with pytest.raises(NamesFold) as refused:
-            workspace.plan_restore(taken, choice="force")
-        assert refused.value.pairs == ((b"src/Makefile", b"src/makefile"),)
-        assert list(folding_directory.iterdir()) == []
-        (folding_directory / "Foo").write_bytes(b"x")
-        first = workspace.snapshot().id
-        (folding_directory / "Foo").rename(folding_directory / "foo")
-        second = workspace.snapshot().id
-        workspace.restore(workspace.plan_restore(first, last=second, history=[first, second]))
-        assert os.listdir(folding_directory) == ["Foo"]
+    assert sorted(picture(tmp_path)) == [b"d"]

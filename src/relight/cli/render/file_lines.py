@@ -121,4 +121,6 @@ def outcome_text(outcomes: Mapping[str, RestoreOutcome]) -> str:
     changed = [path_text(path) for one in outcomes.values() for path in one.changed_meanwhile]
     aside = [path_text(path) for one in outcomes.values() for path in one.saved_aside]
     text += f"; changed meanwhile and kept: {', '.join(changed)}" if changed else ""
+    modes = sum(one.other_modes for one in outcomes.values())
+    text += f"; {count(modes, 'path')} got another mode, which the file system decides" if modes else ""
     return f"{text}; saved aside: {', '.join(aside)}" if aside else text

@@ -23,7 +23,7 @@ from relight.workspaces.changes.state import TreeState
 from relight.workspaces.changes.watch import Hints, Watcher
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.pool import Pool
-from relight.workspaces.restore.openat import MAX_DEPTH, open_directory
+from relight.workspaces.restore.openat import MAX_DEPTH, exists, open_directory
 from relight.workspaces.secret_names import is_hidden, without_secrets
 
 MAX_NAMES: Final = 256
@@ -124,12 +124,32 @@ class ChangeFinder:
             if node is None or path in hints.lost:
                 continue
             has_meta_name = names & META_NAMES or any(name.endswith(b".seg") or is_hidden(name) for name in names)
-            if len(names) > MAX_NAMES or has_meta_name:
+            if len(names) > MAX_NAMES or has_meta_name or not self._is_exact(node):
                 whole.append(path)
             else:
                 self._compare_names(run, node, names | node.recheck)
         if whole or run.has_new:
             self._walk_new(run, whole)
+
+    def _is_exact(self, node: Node) -> bool:
+        """Whether a name leads to a file only as it is listed. Where case is folded, a file renamed from `Foo` to `foo`
+        is still found as `Foo`, so that only the whole listing tells what is there. Asked once of each directory."""
+        for name in () if node.is_exact else node.stats:
+            other = name.swapcase()
+            if other != name and other not in node.stats and self._exists(node.path, name):
+                node.is_exact = not self._exists(node.path, other)
+                break
+        return node.is_exact
+
+    def _exists(self, directory: bytes, name: bytes) -> bool:
+        try:
+            fd = open_directory(self.root_fd, directory)
+        except OSError:
+            return False
+        try:
+            return exists(fd, name)
+        finally:
+            os.close(fd)
 
     def _walk_new(self, run: Run, whole: list[bytes]) -> None:
         walked = run.walked

@@ -26,7 +26,7 @@ class Page(NamedTuple):
 class Node:
     """One captured directory and its stored form."""
 
-    __slots__ = ("_stats", "block", "entries", "mode", "pages", "path", "recheck", "ref", "rules")
+    __slots__ = ("_stats", "block", "entries", "is_exact", "mode", "pages", "path", "recheck", "ref", "rules")
 
     def __init__(
         self, path: bytes, mode: int, *, block: bytes = b"", ref: bytes = b"", recheck: frozenset[bytes] = frozenset()
@@ -36,6 +36,8 @@ class Node:
         self.pages: dict[bytes, Page] = {}
         """by first name"""
         self.rules: Rules | None = None
+        self.is_exact = False
+        """whether it is known that only the listed spelling of a name leads to a file"""
         self._stats: dict[bytes, scan.Stat] | None = None
 
     @property

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from relight.journal.files.name_folding import deletes_alike
+from relight.journal.files.restore_plan import ancestors
 from relight.ports.faults import point
 from relight.values.snapshot import Action, Entry
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.pool.sync import sync_all
 from relight.workspaces.restore.leftovers import PARTIAL
-from relight.workspaces.restore.name_folding import is_one_file
+from relight.workspaces.restore.name_folding import is_one_path
 from relight.workspaces.restore.openat import exists, open_directory
 from relight.workspaces.restore.swap import Seen, Swapper
 
@@ -36,6 +37,8 @@ class RestoreExecutor:
         self.changed = self._names.changed
         """paths that were left alone because another process changed them"""
         self.written = self.deleted = 0
+        self.other_modes: set[bytes] = set()
+        """paths whose mode the file system did not take"""
 
     def run(self, writes: Sequence[Action], deletes: Sequence[Action], *, first: Sequence[int] = ()) -> None:
         """Execute all actions. The descriptors in `first` are synced before anything is changed, and closed."""
@@ -82,13 +85,19 @@ class RestoreExecutor:
         return [action for action in deletes if not action.path.startswith(inside)]
 
     def _delete_folded(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
-        """Delete what has another spelling of a name to be written, where the file system takes both for one; returns
-        the other deletes. Written first, the new name would be deleted with the old one."""
+        """Delete what has another spelling of a name to be written, where the file system takes both for one, and what
+        is below it; returns the other deletes. Written first, the new name would be deleted with the old one."""
         alike = deletes_alike(writes, deletes)
-        folded = {action.path: action for action, path in alike if is_one_file(self._root_fd, action.path, path)}
-        for action in folded.values():
-            self._delete(action)
-        return [action for action in deletes if action.path not in folded]
+        folded = {action.path for action, path in alike if is_one_path(self._root_fd, action.path, path)}
+        if not folded:
+            return list(deletes)
+        later = []
+        for action in deletes:
+            if action.path in folded or any(up in folded for up in ancestors(action.path)):
+                self._delete(action)
+            else:
+                later.append(action)
+        return later
 
     def _make_directory(self, action: Action) -> None:
         path, found = action.path, action.found
@@ -116,9 +125,19 @@ class RestoreExecutor:
             self.changed.append(path)
             return
         try:
-            os.fchmod(fd, mode)
+            self._change_mode(fd, path, mode)
         finally:
             os.close(fd)
+
+    def _change_mode(self, fd: int, path: bytes, mode: int) -> None:
+        """Give an open file its mode. A file system without modes refuses that, or ignores it; it is no error."""
+        try:
+            os.fchmod(fd, mode)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+        is_taken = stat.S_IMODE(os.fstat(fd).st_mode) == mode
+        (self.other_modes.discard if is_taken else self.other_modes.add)(path)
 
     def _sync_directories(self) -> None:
         fds = []
@@ -174,7 +193,7 @@ class RestoreExecutor:
         try:
             for piece in self._manifests.content(entry):
                 _write_all(out, piece)
-            os.fchmod(out, entry.mode)
+            self._change_mode(out, action.path, entry.mode)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
         except BaseException:
             os.close(out)

@@ -27,6 +27,7 @@ class Planner:
 
     def __init__(
         self,
+        where: str,
         manifests: Manifests,
         log: RestoreLog,
         snapshot: Callable[[], Snapshot],
@@ -35,9 +36,9 @@ class Planner:
         *,
         is_one_name: Callable[[bytes, bytes, bytes], bool],
     ) -> None:
-        """`as_written`: the same snapshots with their original modes, if `manifests` removes some. `is_one_name`: would
-        the file system take two names in a directory for one?"""
-        self._manifests, self._log, self._is_one_name = manifests, log, is_one_name
+        """`where` names the root in messages. `as_written`: the same snapshots with their original modes, if
+        `manifests` removes some. `is_one_name`: would the file system take two names in a directory for one?"""
+        self._where, self._manifests, self._log, self._is_one_name = where, manifests, log, is_one_name
         self._snapshot, self._include, self._as_written = snapshot, include, as_written
 
     def restore(
@@ -86,7 +87,7 @@ class Planner:
                 if self._is_one_name(parent, one, other)
             ]
         if alike:
-            raise NamesFold(alike)
+            raise NamesFold(alike, self._where)
 
     def _report_modes(self, tree: bytes, decision: Decision) -> Decision:
         """Add the paths that get another mode than the target has."""
@@ -107,12 +108,14 @@ class Planner:
         tree, left = self._manifests.record(record.safety).tree, self._manifests.record(record.target).tree
         safety = self._safety(tree)
         decide = self._decider(tree, safety, left, {tree, left})
+        decision = decide(choice, False, record.actions, False, frozenset()) if record.actions else Decision()
+        self._refuse_names_that_are_one(decision, self._manifests.record(safety.id).tree)
         return RestorePlan(
             target=record.safety,
             safety=safety,
             choice=choice,
             paths=record.actions,
-            decision=decide(choice, False, record.actions, False, frozenset()) if record.actions else Decision(),
+            decision=decision,
             undoes=record.id,
         )
 

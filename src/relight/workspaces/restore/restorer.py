@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from relight.errors import Conflict, Refused, RestoreConflict, RestoreUnfinished, StoreUnavailable
+from relight.errors import Conflict, PathsRefused, Refused, RestoreConflict, RestoreUnfinished, StoreUnavailable
 from relight.ports.faults import point
 from relight.values.snapshot import RestoreOutcome, RestorePlan, RestoreRecord
 from relight.workspaces.changes.scan import Stat
@@ -25,6 +25,7 @@ from relight.workspaces.pool.disk import free_bytes
 from relight.workspaces.pool.objects import CHUNK_BYTES, digest, encode_chunks
 from relight.workspaces.restore.executor import RestoreExecutor
 from relight.workspaces.restore.leftovers import clear_up
+from relight.workspaces.restore.name_folding import not_held
 from relight.workspaces.restore.planner import is_content
 from relight.workspaces.restore.restore_log import RestoreLog
 
@@ -56,6 +57,7 @@ class Restorer:
             kept = plan.decision.kept
             return RestoreOutcome(id="", target=plan.target, safety=plan.safety.id, written=0, deleted=0, kept=kept)
         self._check_room(plan)
+        self._check_file_system(plan)
         record = self._begin(plan)
         saved = self._clear_up(record)
         if (saved or not is_as_planned) and not self._changed_since(plan.safety.id) <= set(saved):
@@ -82,6 +84,7 @@ class Restorer:
             kept=plan.decision.kept,
             changed_meanwhile=tuple(dict.fromkeys(executor.changed)),
             saved_aside=saved,
+            other_modes=len(executor.other_modes),
         )
 
     def _check_room(self, plan: RestorePlan) -> None:
@@ -97,6 +100,11 @@ class Restorer:
                 f"{self._where()}: the files take {grows:,} bytes more, and {free:,} are free; nothing was changed",
                 hints=["free some space, or choose a directory on another disk"],
             )
+
+    def _check_file_system(self, plan: RestorePlan) -> None:
+        """Refuse before anything is written if the file system has no symbolic links or does not allow a name."""
+        if refused := not_held(self._root_fd, plan.decision.writes):
+            raise PathsRefused(self._where(), refused)
 
     def _where(self) -> str:
         return f'workspace "{self._name}" ({self._path})'
