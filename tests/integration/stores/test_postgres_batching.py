@@ -112,11 +112,12 @@ def test_a_wire_that_is_cut_loses_and_doubles_nothing_of_those_who_travel_togeth
     done = threading.Event()
 
     def write(session: relight.Session) -> int:
-        number = 0
-        while not done.is_set():
+        number, is_known = 0, True
+        while not (done.is_set() and is_known):
+            is_known = False
             with suppress(StoreUnavailable):  # the same again, until it is known
                 session.append({"role": "user", "content": str(number)})
-                number += 1
+                number, is_known = number + 1, True
         return number
 
     with wire_to(server) as wire, relight.open(server.url(name_of(url), port=wire.port)) as rl:

@@ -83,7 +83,8 @@ def test_messages_are_copies_and_cheap(world: Simulation) -> None:
 
 
 def _seconds(work: object) -> float:
-    began = time.perf_counter()
+    """Of this process: another one's work is not counted."""
+    began = time.process_time()
     assert callable(work)
     work()
-    return time.perf_counter() - began
+    return time.process_time() - began
