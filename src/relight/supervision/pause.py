@@ -58,6 +58,7 @@ def unpause(context: Context) -> Pause | None:
 
 def pause(context: Context, *, by: str, reason: str | None = None) -> Paused:
     """Begin a pause, or keep the present one, and wait a few seconds at most until what ran has ended."""
+    begun_us = context.clock.instant().us
     made, before = paused(context), _at_work(context)
     if made is None:
         why = context.redactor().text(reason) if reason is not None else None
@@ -65,10 +66,10 @@ def pause(context: Context, *, by: str, reason: str | None = None) -> Paused:
         context.store.put_record("pause", _NAME, pack_record(made))
     before |= _at_work(context)  # what began until now; what has ended since is in it too
     ours = [session for session, is_supervised in before.items() if is_supervised]
-    if _run_longer(context, ours, _ASK_SECONDS, recorded=True):
+    if _run_longer(context, ours, begun_us + round(_ASK_SECONDS * 1e6), recorded=True):
         for session in ours:
             _kill(context, session)
-        _run_longer(context, ours, _KILL_SECONDS, recorded=False)
+        _run_longer(context, ours, context.clock.instant().us + round(_KILL_SECONDS * 1e6), recorded=False)
         for session in ours:
             _record_killed(context, session)
     running = [session for session in before if _is_running(context, session, recorded=False)]
@@ -84,13 +85,14 @@ def _at_work(context: Context) -> dict[str, bool]:
     }
 
 
-def _run_longer(context: Context, sessions: list[str], seconds: float, *, recorded: bool) -> bool:
-    """Whether one of these sessions still runs after so long; returns as soon as none does."""
-    for _ in range(round(seconds / _POLL_SECONDS)):
-        if not any(_is_running(context, session, recorded=recorded) for session in sessions):
-            return False
+def _run_longer(context: Context, sessions: list[str], until_us: int, *, recorded: bool) -> bool:
+    """Whether one of these sessions still runs at this instant; returns as soon as none does."""
+    while any(_is_running(context, session, recorded=recorded) for session in sessions):
+        # An instant and not a number of polls: on a busy machine a poll takes longer than its sleep.
+        if context.clock.instant().us >= until_us:
+            return True
         context.clock.sleep(_POLL_SECONDS)
-    return True
+    return False
 
 
 def _is_running(context: Context, session: str, *, recorded: bool) -> bool:
@@ -112,7 +114,7 @@ def _kill(context: Context, session: str) -> None:
     marked = [lease.owner.pid, *runtime.orphans(session)]
     for supervisor in {pid for one in marked if (pid := runtime.supervisor_of(one, session)) is not None}:
         runtime.signal(supervisor, signal.SIGKILL)
-    runtime.end(runtime.orphans(session), seconds=0.2)
+    runtime.end(runtime.orphans(session), seconds=0.0)  # they were asked to end when the pause began
 
 
 def _record_killed(context: Context, session: str) -> None:

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import relight
 from relight.errors import Refused
+from relight.supervision.pause import _ASK_SECONDS, _KILL_SECONDS
 from relight.supervision.waiting import wait
 from relight.values.options import RunOptions
 from tests.integration.fleet.loops import SimulatedWorker, existing
@@ -129,3 +131,45 @@ def test_a_pause_holds_in_every_process_and_keeps_its_first_reason(tmp_path: Pat
         with pytest.raises(Refused, match=r"paused since .* by ada"):
             rl.runs.start(["true"], RunOptions(directory=str(tmp_path), agent="true"))
         assert not list(rl.sessions.list())
+
+
+def test_a_pause_waits_by_the_clock_however_long_each_look_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Simulation()
+    worker = SimulatedWorker(world)
+    session = existing(world, worker.rl)
+    worker.step(3)
+    assert worker.loop.running == (session,), "and nobody ends it"
+    person = world.start()
+    store, looked = person._context.store, 0
+
+    def slowly(name: str, find: Callable[[str], object] = store.find) -> object:
+        nonlocal looked
+        looked += 1
+        world.time.advance(0.3)
+        return find(name)
+
+    monkeypatch.setattr(store, "find", slowly)
+    begun_us = world.time.instant().us
+    assert person.admin.pause(by="ada").running == [session]
+    seconds = (world.time.instant().us - begun_us) / 1e6
+    # Two waits, each of which may end one look too late, and a few looks between and after them.
+    assert looked < 20 and seconds < _ASK_SECONDS + _KILL_SECONDS + 6 * 0.35, (seconds, looked)
+
+
+def test_a_pause_stays_after_a_reboot_for_every_kind_of_start(tmp_path: Path) -> None:
+    world = Simulation(tmp_path / "r.db")
+    worker = SimulatedWorker(world)
+    session = existing(world, worker.rl)
+    worker.rl.admin.pause(by="ada", reason="the bill")
+    world.reboot()
+    again = SimulatedWorker(world, "w2")
+    again.step(5)
+    assert not again.loop.running and again.rl.sessions.get(session).status == "queued"
+    options = RunOptions(directory=str(tmp_path), agent="true")
+    for start in (lambda: again.rl.runs.start(["true"], options), lambda: again.rl.runs.supervise(session)):
+        with pytest.raises(Refused, match=r"paused since .* by ada \(the bill\)"):
+            start()
+    again.rl.admin.unpause()
+    again.step(3)
+    assert again.loop.running == (session,)
+    world.close()
