@@ -73,15 +73,19 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 def handed(context: Context, found: Found, options: ResumeOptions) -> Found:
     """The session with the agent that it is handed over to, and with the agents that are to continue it; nothing is
     written. UsageError or NotResumable if these agents cannot have it."""
-    return _with_fallback(context, _with_agent(context, found, options), options.fallback)
+    return _with_fallback(context, _with_agent(context, found, options), options)
 
 
-def _with_fallback(context: Context, found: Found, fallback: tuple[str, ...] | None) -> Found:
-    if fallback is None:
+def _with_fallback(context: Context, found: Found, options: ResumeOptions) -> Found:
+    if options.fallback is None and options.returns is None:
         return found
     identity, policy = found.identity, found.identity.policy
-    policy = msgspec.structs.replace(policy, fallback=tuple(fallback), returns=policy.returns and bool(fallback))
-    launch.check_failover(context, context.agent(identity), policy)
+    fallback = policy.fallback if options.fallback is None else tuple(options.fallback)
+    returns = policy.returns and bool(fallback) if options.returns is None else options.returns
+    policy = msgspec.structs.replace(policy, fallback=fallback, returns=returns)
+    # One that continues it at present may be named: it continues the session of the agent that it was begun with.
+    first = context.agents.named(identity.away.home) if identity.away is not None else context.agent(identity)
+    launch.check_failover(context, first, policy)
     return msgspec.structs.replace(found, identity=msgspec.structs.replace(identity, policy=policy))
 
 

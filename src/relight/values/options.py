@@ -58,6 +58,8 @@ class ResumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """hand the conversation over to this coding agent, by its name or its command line"""
     fallback: tuple[str, ...] | None = None
     """coding agents that continue after a usage limit and the like, from now on; None: those it had"""
+    returns: bool | None = None
+    """whether it returns to its first agent when that one's limit is over; None: as it was"""
 
 
 AS_IT_IS: Final = ResumeOptions()

@@ -17,7 +17,7 @@ from relight.history.loading import resolve
 from relight.library.facade import Relight
 from relight.supervision.failover import Failover
 from relight.values.ending import Scope, Verdict
-from relight.values.options import RunOptions
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import RunPolicy
 from tests.support import small_codex
 from tests.support.program_harness import UNSET, ProgramHarness
@@ -85,12 +85,17 @@ def test_a_session_that_waits_for_the_end_of_a_limit_is_resumed_with_agents_that
     child.wait(60)
     refused = harness.relight("resume", "job", "--fallback", "claude", "--yes")
     assert refused.returncode == 2 and "cannot continue" in refused.stderr
-    done = harness.relight("resume", "job", "--fallback", "codex", "--yes")
+    refused = harness.relight("resume", "job", "--return", "--yes")
+    assert refused.returncode == 2 and "--return needs other agents" in refused.stderr
+    done = harness.relight("resume", "job", "--fallback", "codex", "--return", "--yes")
     assert done.returncode == 0, done.stderr
     info = harness.known()
     assert (info.status, info.agent) == ("completed", "codex")
     with relight.open(harness.store) as rl:
-        assert resolve(rl.store, "job").identity.policy.fallback == ("codex",), "it belongs to the session from now on"
+        policy = resolve(rl.store, "job").identity.policy
+        assert (policy.fallback, policy.returns) == (("codex",), True), "they belong to the session from now on"
+        again = rl.runs.plan("job", options=ResumeOptions(prompt="more", fallback=("codex", "pi")))
+        assert again.agent is not None, "the agent that continues it at present may be named again"
 
 
 def created(harness: ProgramHarness, rl: Relight, policy: RunPolicy) -> Failover:

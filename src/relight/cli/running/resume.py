@@ -41,8 +41,12 @@ from relight.values.status import Status, headline
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
-_HERE: Final = tuple(name for name in ResumeOptions.__struct_fields__ if name not in ("prompt", "limits"))
-"""options of a start on this machine"""
+_HERE: Final = {
+    name: "--return" if name == "returns" else f"--{name.replace('_', '-')}"
+    for name in ResumeOptions.__struct_fields__
+    if name not in ("prompt", "limits")
+}
+"""options of a start on this machine, and their flags"""
 _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 
 
@@ -73,6 +77,7 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @click.option("--without-secrets", is_flag=True, help="Start although variables of its first start are not set.")
 @click.option("--now", is_flag=True, help="Do not wait for the end of a usage limit.")
 @click.option("--fallback", metavar="A,...", callback=agents_of, help="As in run, in place of those it had.")
+@click.option("--return", "returns", is_flag=True, default=None, help="As in run.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
 @limit_options
 @click.option("--queue", metavar="Q", help="Queue it for a worker instead of starting it here.")
@@ -107,7 +112,7 @@ def resume(
     options = ResumeOptions(**given)
     if everything == (ref is not None):
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
-    here = {f"--{name.replace('_', '-')}": given[name] != getattr(AS_IT_IS, name) for name in _HERE}
+    here = {flag: given[name] != getattr(AS_IT_IS, name) for name, flag in _HERE.items()}
     here |= {
         "--accept-repository": accept,
         "--json": as_json and not dry_run,

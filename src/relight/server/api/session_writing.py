@@ -74,6 +74,7 @@ class ResumeBody(Why, Limited):
         description="agents that continue after a usage limit, in place of those it had",
         examples=[["pi"]],
     )
+    returns: bool | None = Field(default=None, description="with `fallback`: back when the first limit is over")
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     queue: Annotated[str, Field(max_length=100)] | None = None
     callback: CallbackBody | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from html import unescape
 from pathlib import Path
 
 import pytest
 
 from relight.values.options import RunOptions
+from relight.values.policy import RunPolicy
 from tests.support.scripted_agent import install
 from tests.support.server_harness import Answer, ServerHarness
 from tests.support.transcripts import claude_conversation
@@ -88,6 +90,24 @@ def test_the_loss_report_of_another_agent_is_in_its_dialog_before_it_is_chosen(
         assert refused.status in (400, 422)
     plan = harness.client("read").get(f"/api/sessions/{session}/can-resume?agent=codex").json()
     assert plan["hand_over"]["target"] == "codex"
+
+
+def test_the_agents_that_continue_after_a_limit_are_chosen_in_the_dialog_and_kept_as_they_were(
+    harness: ServerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "bin", "claude")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    policy = RunPolicy(fallback=("pi", "codex"))
+    options = RunOptions(directory=str(tmp_path), agent="claude", name="job", policy=policy)
+    session = harness.rl.runs.create(["claude", "-p", "hello"], options).id
+    text = shown(harness, f"/sessions/{session}/do/resume")
+    boxes = re.findall(r'name="fallback" value="(\w+)" data-list( checked)?', text)
+    assert boxes[:2] == [("pi", " checked"), ("codex", " checked")], "its agents first, in their order"
+    others = {name for name, checked in boxes[2:] if not checked}
+    assert others == set(harness.rl.runs.agents()) - {"claude", "pi", "codex"}
+    assert 'name="returns"' in text and "return to claude" in text
+    plain = harness.rl.runs.create(["true"], RunOptions(directory=str(tmp_path), agent="command", name="plain"))
+    assert 'name="fallback"' not in shown(harness, f"/sessions/{plain.id}/do/resume")
 
 
 def test_what_the_first_reply_would_read_is_in_the_dialog_and_on_the_page_of_a_checkpoint(

@@ -117,6 +117,7 @@ def _resume(context: DialogContext) -> Dialog:
             Field(kind="text", name="prompt", label="Prompt (optional)"),
             *([Field(kind="box", name="without_secrets", label="start it although they are not set")] if unset else []),
             *([Field(kind="box", name="now", label="start it now, without waiting for the limit")] if limited else []),
+            *(_fallback(context, agent) if plan.agent is not None else []),
             *_other_agents(context, agent),
         ],
         lines=lines,
@@ -148,6 +149,21 @@ def _other_agents(context: DialogContext, present: str) -> list[Field]:
         if name != present
     ]
     return [Field(kind="boxes", name="go", label="Continue in another agent", options=options)] if options else []
+
+
+def _fallback(context: DialogContext, agent: str) -> list[Field]:
+    """The agents that continue after a usage limit: those it has, in their order, then the others."""
+    record = context.rl.store.find(context.info.id)
+    policy, away = record.identity.policy, record.identity.away
+    first = away.home if away is not None and agent == record.identity.agent else agent
+    options = [
+        Option(value=name, label=name, on=name in policy.fallback)
+        for name in dict.fromkeys((*policy.fallback, *context.rl.runs.agents()))
+        if name != first
+    ]
+    label = f"return to {first} when its limit is over"
+    boxes = Field(kind="boxes", name="fallback", label="Agents that continue after a usage limit", options=options)
+    return [boxes, *([] if policy.returns else [Field(kind="box", name="returns", label=label)])]
 
 
 def _fork(context: DialogContext) -> Dialog:
