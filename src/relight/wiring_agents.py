@@ -18,6 +18,7 @@ from relight.journal import extensions
 from relight.ports.registration import Registration
 from relight.system import entry_points
 from relight.system.entry_points import EntryPoint
+from relight.system.processes import SERVICES
 from relight.telemetry.notices import notice
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def registration_of(point: EntryPoint) -> Registration:
         raise entry_points.unusable(point, f"{type(error).__name__}: {error}") from error
     if adapter.name != point.name:
         raise entry_points.unusable(point, f"its adapter calls itself {adapter.name!a}")
+    SERVICES.update(dict.fromkeys(found.programs, found.service) if found.service else {})
     return found
 
 
@@ -152,3 +154,4 @@ class Hooks:
 
 
 extensions.install(AgentExtensions())
+SERVICES.update({program: one.service for one in BUILT_IN.values() if one.service for program in one.programs})

@@ -23,6 +23,7 @@ BUILT_IN: Final[dict[str, Registration]] = {
         format="relight.agents.codex.format:CODEX",
         failures="relight.agents.codex.failures",
         programs=("codex",),
+        service="app-server",
         headless=("codex", "exec"),
     ),
     "pi": Registration(
@@ -42,7 +43,9 @@ BUILT_IN: Final[dict[str, Registration]] = {
     "gemini": Registration(
         adapter="relight.agents.gemini.adapter:Gemini",
         format="relight.agents.gemini.format:GEMINI_CLI",
+        failures="relight.agents.gemini.failures",
         programs=("gemini",),
+        aliases=("gemini_cli",),
         headless=("gemini", "-p"),
     ),
 }

@@ -49,7 +49,7 @@ class Queues(Noun):
         """Create a session for a worker; it is queued from the commit that creates it. Nothing is started here.
 
         `wants`: labels that the worker must have; `not_before`: a time, or seconds from now. Without a command, `agent`
-        is one that relight knows how to prompt (claude, codex), and `prompt` is its prompt. `parent`: the session whose
+        is one that relight knows how to prompt, and `prompt` is its prompt. `parent`: the session whose
         child it is; name it `PARENT.NAME`, and `s.join("NAME")` waits for it.
         """
         context = self._context

@@ -20,5 +20,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """parts of the words of a command that it may recognise; empty: it is asked about every command"""
     aliases: tuple[str, ...] = ()
     """other names under which its ends are reported"""
+    service: str = ""
+    """the first argument with which its program runs as a service for several sessions: it is nobody's orphan"""
     headless: tuple[str, ...] = ()
     """the command that runs a prompt, given as its last argument, without a screen"""

@@ -107,7 +107,7 @@ def _found(
         return holding[0], native
     offered = adoptable(context, surroundings.directory)
     if not offered:
-        hints = ["go to the directory it was begun in; CLAUDE_CONFIG_DIR and CODEX_HOME are respected"]
+        hints = ["go to the directory it was begun in; variables that move an agent's own directory are respected"]
         raise NotFound(surroundings.directory, what="session of a coding agent", hints=hints)
     if len(offered) > 1:
         raise Ambiguous("adopt", candidates=[f"{one}  {agent}" for agent, one in offered])

@@ -102,7 +102,7 @@ def _with_agent(context: Context, found: Found, options: ResumeOptions) -> Found
     adapter, command = target_of(context, identity, agent)
     former = context.agent(identity)
     where = Surroundings(directory=directory, environment={**context.environment, **identity.env})
-    launch.check_approvals(adapter, command, where, identity.policy)
+    launch.check_approvals(context, adapter, command, where, identity.policy)
     limiting.check_enforceable(context, adapter, command, identity.policy, where)
     recorded = recordable(command, context.redactor(), context.environment, prompt=adapter.task_of(command))
     mine = {*former.secrets, *former.configured_secrets(where)}
@@ -159,7 +159,7 @@ def target_of(context: Context, identity: Identity, agent: str) -> tuple[AgentAd
 
 
 def _choice(able: dict[str, AgentAdapter]) -> list[str]:
-    return [f"one of {', '.join(sorted(able))}, or its command line in quotes: --agent 'codex exec --json'"]
+    return [f"one of {', '.join(sorted(able))}, or its command line in quotes: --agent 'NAME --flag'"]
 
 
 # -- the conversation -----------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def planned(
     kept = checked_env(context, options.env)
     where = Surroundings(directory=directory, environment={**context.environment, **kept})
     limiting.check_enforceable(context, adapter, command, policy, where)
-    check_approvals(adapter, command, where, policy)
+    check_approvals(context, adapter, command, where, policy)
     check_failover(context, adapter, policy)
     naming.check_free(context, options.name, f"continue it: relight resume {options.name}")
     task = adapter.task_of(command)
@@ -123,7 +123,9 @@ def headless(context: Context, agent: str | None, prompt: str | None) -> list[st
     return [*start, prompt]
 
 
-def check_approvals(adapter: AgentAdapter, command: Sequence[str], where: Surroundings, policy: RunPolicy) -> None:
+def check_approvals(
+    context: Context, adapter: AgentAdapter, command: Sequence[str], where: Surroundings, policy: RunPolicy
+) -> None:
     """UsageError if calls need approval and this agent, started like this, could not be made to wait for it."""
     if policy.approve_within is not None and not 0 < policy.approve_within <= _MAX_SECONDS:
         raise UsageError(f"an approval expires after a number of seconds above 0, not {policy.approve_within:g}")
@@ -132,7 +134,8 @@ def check_approvals(adapter: AgentAdapter, command: Sequence[str], where: Surrou
     if not policy.approve:
         return
     if not adapter.capabilities.approvals:
-        hints = ["leave out --approve, or choose an agent that can: claude, codex, gemini, opencode, pi"]
+        able = sorted(one.name for one in context.agents.known() if one.capabilities.approvals)
+        hints = [f"leave out --approve, or choose an agent that can: {', '.join(able)}"]
         raise UsageError(f"{adapter.name} cannot be made to wait for a decision", hints=hints)
     # A launch is a value: the adapter refuses flags and variables with which its hooks would not run.
     trial = Hooks(command=("hook",), file=Path(where.directory, "settings.json"), approve=policy.approve, deny="{}")
@@ -146,7 +149,7 @@ def check_failover(context: Context, adapter: AgentAdapter, policy: RunPolicy) -
     if not adapter.capabilities.transcript and (policy.fallback or policy.windows or policy.quiet_hours):
         raise UsageError("--fallback, --windows and --quiet-hours are for coding agents")
     if policy.returns and not policy.fallback:
-        raise UsageError("--return needs other agents: add --fallback codex")
+        raise UsageError("--return needs other agents: add --fallback")
     able = sorted(one.name for one in context.agents.known() if one.dialect is not None)
     for name in policy.fallback:
         if name not in able or name == adapter.name:

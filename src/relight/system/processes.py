@@ -18,8 +18,8 @@ from relight.ports.runtime import PARENT_VARIABLE, SESSION_VARIABLE, SUPERVISOR_
 from relight.system.process_facts import Facts
 from relight.system.process_table import process_table
 
-_SHARED: Final = {"codex": "app-server"}
-"""programs, and the argument with which they run as a service"""
+SERVICES: Final[dict[str, str]] = {}
+"""programs, and the first argument with which they run as a service for several sessions; `relight.wiring` fills it"""
 _POLL_SECONDS: Final = 0.02
 _FIRST_LINE_BYTES: Final = 256
 
@@ -136,12 +136,12 @@ def is_marked(environment: Sequence[bytes], session: str) -> bool:
 
 
 def serves_others(pid: int) -> bool:
-    """Whether it is a service shared by sessions, such as the daemon behind Codex's screens."""
+    """Whether it is a service shared by sessions, such as a daemon behind the screens of an agent."""
     # It has the environment of the session that happened to start it, but may work for any other: no orphan.
     words = words_of(pid)
-    if len(words) < 2 or os.path.basename(words[0]) not in _SHARED:
+    if len(words) < 2 or SERVICES.get(os.path.basename(words[0])) != words[1]:
         return False
-    return words[1] == _SHARED[os.path.basename(words[0])] and ("--listen" in words or "daemon" in words[2:3])
+    return "--listen" in words or "daemon" in words[2:3]
 
 
 def environment_of(pid: int) -> list[bytes]:

@@ -54,7 +54,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Everything observed about one end of an agent. Lines are the agent's own dicts of this attempt, oldest first."""
 
     agent: str = "command"
-    """claude, codex, gemini, opencode, or anything else"""
+    """the name of the agent, or anything else"""
     exit_code: int | None = None
     """as the operating system reports it: negative is a signal, 128 + n a signal reported by a shell"""
     signal: int | None = None

@@ -116,6 +116,9 @@ def test_files_that_run_later_are_named() -> None:
         b".claude/settings.json",
         b".mcp.json",
         b".vscode/tasks.json",
+        b".opencode/plugin/any.js",
+        b".gemini/settings.json",
+        b".pi/extensions/any.ts",
     ):
         assert may_run_later(path)
     assert not may_run_later(b"src/main.py")

@@ -32,7 +32,7 @@ _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NATIVE] [-- COMMAND...]")
 @pass_context
 def adopt(cli: CliContext, name: str | None, as_json: bool, words: tuple[str, ...]) -> int:
-    """Import a native session of Claude Code or Codex. Its own file is not changed.
+    """Import a native session of a coding agent. Its own file is not changed.
 
     End the agent that has it open first. `relight resume` then continues it.
     """

@@ -40,7 +40,7 @@ def neutral_call(call: Call, tools: Sequence[Tool]) -> Call:
         names = {native: neutral for neutral, native in tool.fields.items()}
         arguments = {names.get(name, name): value for name, value in given.items()}
         if len(arguments) == len(given) and _is_whole(tool.op, arguments):
-            if tool.op == "edit" and arguments.get("all") is False:  # which Claude Code adds, and means nothing
+            if tool.op == "edit" and arguments.get("all") is False:  # the default, which some agents write out
                 del arguments["all"]
             return Call(id=call.id, name=tool.op, arguments=arguments, op=tool.op)
     return Call(id=call.id, name=call.name, arguments=given, op="other")

@@ -14,7 +14,7 @@ import msgspec
 
 from relight.journal import extensions
 from relight.journal.extensions import EndReader
-from relight.journal.failures import reset, sdk_errors, texts
+from relight.journal.failures import sdk_errors, texts
 from relight.journal.failures.cures import verdict
 from relight.journal.failures.finding import Finding
 from relight.journal.failures.lenient import mapping, one_line, pick
@@ -23,14 +23,12 @@ from relight.values.ending import Ending, FailureClass, Verdict
 _SIGKILL: Final = 9
 _SIGNALS: Final[dict[int, FailureClass]] = {1: "terminated", 2: "interrupted", 3: "interrupted", 15: "terminated"}
 _MAX_SIGNAL: Final = 64
-_AGENTS: Final = {"gemini_cli": "gemini"}
 
 
 def classify(ending: Ending) -> Verdict:
     """Decide the class, the cure and the time to retry."""
     reader = extensions.installed().end_reader(ending.agent)
-    name = reader.NAME if reader is not None else _AGENTS.get(ending.agent, ending.agent)
-    ending = msgspec.structs.replace(ending, agent=name)
+    ending = msgspec.structs.replace(ending, agent=reader.NAME if reader is not None else ending.agent)
     reported = _own(ending) or (reader or sdk_errors).find(ending)
     vague = reported is not None and reported.kind == "unknown" and reader is None
     finding = (None if vague else reported) or _by_words(ending, reader) or reported or _by_exit(ending, reader)
@@ -50,23 +48,8 @@ def _by_words(ending: Ending, reader: EndReader | None) -> Finding | None:
     if ending.exit_code == 0 or _signal(ending) is not None or ending.exit_code is None:
         return None
     text = texts.tail(ending.stdout, ending.stderr)
-    kind = texts.class_of(text) if reader is not None else sdk_errors.find_in_words(text, ending)
-    return _worded(kind, text, ending) if kind is not None else _retried(ending)
-
-
-def _worded(kind: FailureClass, text: str, ending: Ending) -> Finding:
-    limited = kind in {"usage_limit", "billing"}
-    when = reset.from_text(text, said=ending.now_us, timezone=ending.timezone) if limited else None
-    line = next((line for line in text.splitlines() if texts.class_of(line) == kind), text)
-    status = texts.status_in(text) or sdk_errors.gemini_status(ending)
-    return Finding(
-        kind=kind,
-        source="text" if texts.class_of(line) == kind else "exit",
-        text=one_line(line),
-        reset_us=when,
-        reset_source=None if when is None else "text",
-        fields={} if status is None else {"status": status},
-    )
+    kind = texts.class_of(text) if reader is not None else sdk_errors.find_in_words(text)
+    return sdk_errors.worded(kind, text, ending) if kind is not None else _retried(ending)
 
 
 def _retried(ending: Ending) -> Finding | None:
@@ -90,18 +73,9 @@ def _by_exit(ending: Ending, reader: EndReader | None) -> Finding:
     if signal is not None:
         heap = texts.class_of(texts.tail("", ending.stderr)) == "oom"
         return Finding(kind="oom" if heap else _SIGNALS.get(signal, "crashed"), source="exit")
-    if ending.exit_code == 0 and not _unfinished(ending, reader):
+    if ending.exit_code == 0 and not (reader is not None and reader.is_unfinished(ending)):
         return Finding(kind="ok", source="exit")
-    if ending.exit_code == 0 and ending.agent == "gemini":
-        return Finding(kind="terminated", source="exit")
     return Finding(kind="unknown", source="none", text=one_line(texts.tail(ending.stdout, ending.stderr)[-300:]))
-
-
-def _unfinished(ending: Ending, reader: EndReader | None) -> bool:
-    """Exit 0 without the last line that such an agent always prints, or during a retry (gemini, on SIGTERM)."""
-    if ending.agent == "gemini":
-        return texts.is_retrying(ending.stderr)
-    return reader is not None and reader.is_unfinished(ending)
 
 
 def _signal(ending: Ending) -> int | None:
@@ -109,7 +83,7 @@ def _signal(ending: Ending) -> int | None:
     if ending.signal:
         return ending.signal
     code = ending.exit_code
-    if code is None or sdk_errors.gemini_status(ending) is not None:
+    if code is None:
         return None
     if -_MAX_SIGNAL <= code < 0:
         return -code

@@ -15,7 +15,6 @@ from relight.journal.failures import reset
 from relight.journal.failures.finding import Finding
 from relight.values.ending import Backoff, Cure, Ending, FailureClass, Scope, Verdict
 
-_PROVIDERS: Final = {"gemini": "google"}
 _WITHOUT_RESET: Final = Backoff(first_seconds=1800, most_seconds=5 * 3600, tries=12)
 """wait for a usage limit without a known end: hours, because retries within minutes would hit it again"""
 
@@ -101,5 +100,4 @@ def _blind_retry(finding: Finding) -> dict[str, int]:
 
 
 def _provider(ending: Ending, reader: EndReader | None) -> str:
-    own = reader.PROVIDER if reader is not None else _PROVIDERS.get(ending.agent, ending.agent)
-    return ending.provider or own
+    return ending.provider or (reader.PROVIDER if reader is not None else ending.agent)

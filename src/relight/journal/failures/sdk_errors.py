@@ -1,20 +1,19 @@
-"""gemini-cli, opencode, and any program whose SDK raised: an error name, a status, a body, headers.
+"""Any program whose SDK raised, and agents that print error objects: an error name, a status, a body, headers.
 
-Gemini exits with the HTTP status modulo 256 and names a class on stderr; opencode prints an error object; SDKs name an
-exception. The same reader handles an exception as a dict, `{"type": "RateLimitError", "status_code": 429, "body": ...,
+The same reader handles an exception as a dict, `{"type": "RateLimitError", "status_code": 429, "body": ...,
 "headers": ...}`, which is how a Python loop passes its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from relight.journal.failures import reset, texts
 from relight.journal.failures.finding import Finding, by_status
 from relight.journal.failures.lenient import first, mapping, one_line, pick, sentence, status_code, word
-from relight.values.ending import Ending, FailureClass
+from relight.values.ending import Ending, FailureClass, Source
 
 _NAMES: Final[Mapping[str, FailureClass]] = {
     "ContextOverflowError": "context",
@@ -66,45 +65,57 @@ _CODES: Final[Mapping[str, FailureClass]] = {
 }
 _NAMED: Final = re.compile(r"\b(?:\w+\.)*(" + "|".join(_NAMES) + r")\b")
 _QUOTED_CODE: Final = re.compile(r"[\"'](?:code|type|error_code)[\"']\s*:\s*[\"'](\w+)[\"']")
-_GEMINI_EXIT: Final[Mapping[int, FailureClass]] = {41: "auth", 53: "max_turns"}
-_STATUSES: Final = (400, 401, 402, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529)
+Said = Callable[[str], FailureClass | None]
+"""the class that a message names"""
 
 
-def find(ending: Ending) -> Finding | None:
-    """What the structured lines of any other agent say about this end, or None."""
-    for source, lines in (("result", ending.lines), ("transcript", ending.transcript)):
+def find(ending: Ending, *, name: str = "", said: Said = texts.class_of) -> Finding | None:
+    """What the structured lines of a program say about this end, or None. `name`: of the error, if it is told elsewhere
+    than in these lines."""
+    sources: tuple[tuple[Source, tuple[Any, ...]], ...] = (("result", ending.lines), ("transcript", ending.transcript))
+    for source, lines in sources:
         for line in reversed(lines):
             if _is_success(line):
                 return Finding(kind="ok", source="result")
             if (error := _error_in(line)) is not None:
-                return _from_error(error, "result" if source == "result" else "transcript", ending)
+                return _from_error(error, source, ending, name or _name_of(error), said)
     return None
 
 
-def find_in_words(text: str, ending: Ending) -> FailureClass | None:
-    """The class in the output of such a program, and in Gemini's exit code."""
-    named, said = _named_in(text), _said(ending.agent, text)
-    by_exit = by_status(gemini_status(ending)) or _GEMINI_EXIT.get(_gemini_code(ending))
-    particular = [kind for kind in (named, by_exit) if kind not in {None, "rate_limit"}]
-    return particular[0] if particular else said or named or by_exit
+def find_in_words(text: str) -> FailureClass | None:
+    """The class in the output of such a program."""
+    named = class_named_in(text)
+    return named if named not in {None, "rate_limit"} else texts.class_of(text) or named
 
 
-def gemini_status(ending: Ending) -> int | None:
-    """Gemini exits with an HTTP status modulo 256, besides a few codes of its own."""
-    return next((status for status in _STATUSES if status % 256 == _gemini_code(ending)), None)
+def worded(kind: FailureClass, text: str, ending: Ending, *, status: int | None = None) -> Finding:
+    """A finding that rests on a text. `status`: of HTTP, if it is told elsewhere than in the text."""
+    limited = kind in {"usage_limit", "billing"}
+    when = reset.from_text(text, said=ending.now_us, timezone=ending.timezone) if limited else None
+    line = next((line for line in text.splitlines() if texts.class_of(line) == kind), text)
+    status = texts.status_in(text) or status
+    return Finding(
+        kind=kind,
+        source="text" if texts.class_of(line) == kind else "exit",
+        text=one_line(line),
+        reset_us=when,
+        reset_source=None if when is None else "text",
+        fields={} if status is None else {"status": status},
+    )
 
 
-def _gemini_code(ending: Ending) -> int:
-    return ending.exit_code or 0 if ending.agent == "gemini" else 0
+def error_named_in(text: str) -> str:
+    """The last error class that a traceback or log names; empty if it names none that is known."""
+    found = _NAMED.findall(text)
+    return found[-1] if found else ""
 
 
-def _named_in(text: str) -> FailureClass | None:
-    """The error class named in a traceback or log, unless a code in it is more specific."""
+def class_named_in(text: str) -> FailureClass | None:
+    """The class of that error, unless a code in the text is more specific."""
     for code in _QUOTED_CODE.findall(text):
         if _CODES.get(code) in {"billing", "refused", "context", "usage_limit"}:
             return _CODES[code]
-    found = _NAMED.findall(text)
-    return _NAMES[found[-1]] if found else None
+    return _NAMES.get(error_named_in(text))
 
 
 def _is_success(line: Any) -> bool:
@@ -112,7 +123,7 @@ def _is_success(line: Any) -> bool:
 
 
 def _error_in(line: Any) -> dict[str, Any] | None:
-    """The error object of a line: opencode's, gemini's, a database row's, or the line itself."""
+    """The error object of a line: an agent's, a database row's, or the line itself."""
     error = pick(line, "error")
     if isinstance(error, dict) and pick(line, "type") in ("error", "result", None):
         return error
@@ -123,14 +134,14 @@ def _error_in(line: Any) -> dict[str, Any] | None:
     return line if isinstance(line, dict) and is_exception else None
 
 
-def _from_error(error: dict[str, Any], source: Any, ending: Ending) -> Finding:
+def _from_error(error: dict[str, Any], source: Source, ending: Ending, name: str, said: Said) -> Finding:
     data = {**error, **mapping(pick(error, "data"))}
     body = pick(data, "responseBody", "body", "response_body")
     inner = mapping(pick(body, "error")) if isinstance(body, dict) else {}
     text = sentence(pick(data, "message")) or sentence(pick(inner, "message"))
     status = status_code(pick(data, "statusCode", "status_code", "status", "code"))
     code = _code(data, inner, body if isinstance(body, str) else text)
-    kind = _class_of(ending.agent, _name(error, ending), code, status, text) or "unknown"
+    kind = _class_of(name, code, status, said(text)) or "unknown"
     fields: dict[str, str | int | float | bool | None] = {}
     fields |= {"status": status} if status is not None else {}
     fields |= {"code": code} if code else {}
@@ -144,12 +155,6 @@ def _from_error(error: dict[str, Any], source: Any, ending: Ending) -> Finding:
     if when is None and kind == "usage_limit" and (seconds := reset.in_text(text)) is not None:
         when, how = ending.now_us + round(seconds * reset.SECOND_US), "text"
     return Finding(kind=kind, source=source, text=one_line(text), reset_us=when, reset_source=how, fields=fields)
-
-
-def _name(error: dict[str, Any], ending: Ending) -> str:
-    """The error's own name; Gemini reports it on stderr only."""
-    named = _NAMED.findall(ending.stderr[-texts.TAIL_CHARACTERS :]) if ending.agent == "gemini" else []
-    return named[-1] if named else _name_of(error)
 
 
 def _name_of(error: Any) -> str:
@@ -167,8 +172,7 @@ def _code(data: dict[str, Any], inner: dict[str, Any], text: str) -> str:
     return next((code for code in _QUOTED_CODE.findall(text[:10_000]) if code in _CODES), "")
 
 
-def _class_of(agent: str, name: str, code: str, status: int | None, text: str) -> FailureClass | None:
-    said = _said(agent, text)
+def _class_of(name: str, code: str, status: int | None, said: FailureClass | None) -> FailureClass | None:
     if code in _CODES and status != 529:
         return _CODES[code]
     if name in _NAMES and not (_NAMES[name] == "rate_limit" and said in {"billing", "usage_limit"}):
@@ -176,11 +180,3 @@ def _class_of(agent: str, name: str, code: str, status: int | None, text: str) -
     if status in {None, 400, 429} and said is not None:
         return said
     return by_status(status) or said
-
-
-def _said(agent: str, text: str) -> FailureClass | None:
-    """Gemini's message for every 429 says to check plan and billing, so there it is no evidence."""
-    kind = texts.class_of(text)
-    if agent == "gemini" and kind == "billing" and "credit" not in text.lower():
-        return "rate_limit"
-    return kind

@@ -18,7 +18,8 @@ _NOT_ADMIN: Final = "your token may not start programs: it needs the scope admin
 
 def new_dialog(rl: Relight, *, admin: bool) -> Dialog:
     """Start a coding agent with a prompt."""
-    others = [Option(value=name, label=name) for name in rl.runs.agents()]
+    agents = rl.runs.agents()
+    others = [Option(value=name, label=name) for name in agents]
     return Dialog(
         title="New session",
         confirm="Start",
@@ -28,7 +29,7 @@ def new_dialog(rl: Relight, *, admin: bool) -> Dialog:
         command="relight run --detach -- AGENT -p PROMPT",
         path="/api/sessions",
         fields=[
-            Field(kind="line", name="agent", label="Agent", value="claude", hint="claude, codex, ...", required=True),
+            Field(kind="line", name="agent", label="Agent", value=agents[0], hint=", ".join(agents), required=True),
             Field(kind="text", name="prompt", label="Prompt", required=True),
             Field(kind="line", name="directory", label="Directory", value=os.getcwd(), required=True),
             Field(kind="line", name="name", label="Name (optional)"),
