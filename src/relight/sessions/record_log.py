@@ -38,6 +38,7 @@ from relight.sessions.context import Context
 from relight.sessions.opening import (
     create,
     evidence_of,
+    here,
     new_identity,
     own_claim,
     refuse_archived,
@@ -330,8 +331,8 @@ class RecordLog:
 
 
 def create_log(context: Context, name: str | None, fields: Mapping[str, Any]) -> RecordLog:
-    """A new session without records. Conflict if the name is taken."""
-    return RecordLog(context, create(context, new_identity(context, name, fields)))
+    """A new session without records, of the program's directory. Conflict if the name is taken."""
+    return RecordLog(context, create(context, new_identity(context, name, {**here(), **fields})))
 
 
 def list_logs(context: Context, *, agent: str, key: str | None = None) -> Iterator[Record]:

@@ -17,6 +17,7 @@ from relight.frameworks.langgraph.conversation import AGENT
 from relight.ports.store import Record
 from relight.sessions import record_log
 from relight.sessions.context import Context
+from relight.sessions.opening import here
 from relight.sessions.record_log import RecordLog
 from relight.values.ref import check_name
 from relight.values.session import Identity
@@ -81,6 +82,7 @@ def write_new(
         key=thread_id,
         agent=AGENT,
         created_us=context.clock.now_us(),
+        **here(),
     )
     record_log.write_whole(context, made, records, status)
     return made
@@ -98,6 +100,7 @@ def replace(context: Context, old: Identity, records: list[tuple[bytes, StepKind
         agent=AGENT,
         labels=old.labels,
         metadata={_REPLACES: old.id},
+        directory=old.directory,
         created_us=old.created_us,
     )
     record_log.write_whole(context, new, records, status)
