@@ -65,7 +65,7 @@ def test_a_call_waits_is_decided_and_runs_once_and_nothing_beside_it_is_in_doubt
         assert not s.marked()
 
 
-@pytest.mark.parametrize("kind", ("claude", "codex"))
+@pytest.mark.parametrize("kind", ("claude", *KINDS))
 def test_a_question_that_nobody_answers_and_an_answer_that_is_not_used_end_as_denied(kind: str, tmp_path: Path) -> None:
     with harness(kind, tmp_path, [append("two"), DONE, append("two"), append("two"), DONE, DONE]) as s:
         s.run("--approve", "Bash(*two*)", "--approve-within", "2")
@@ -81,6 +81,24 @@ def test_a_question_that_nobody_answers_and_an_answer_that_is_not_used_end_as_de
         s.do("resume", "job", "--yes")
         assert lines(s.work) == [], "an old yes let a call run"
         assert "counts as denied" in s.results()[-1][1] and s.info().status == "completed"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_differs_in_one_byte_from_the_allowed_one_asks_again(kind: str, tmp_path: Path) -> None:
+    with harness(kind, tmp_path, [append("two"), append("twp"), DONE]) as s:
+        child = s.begin("--approve", "Bash(*tw*)")
+        s.reaches("waiting")
+        s.do("approve", "job")
+
+        def asks_again() -> bool:
+            info = s.info()
+            return info.status == "waiting" and "echo twp" in as_asked(info.question)
+
+        eventually(asks_again, seconds=SECONDS, what="the question about the changed call")
+        assert lines(s.work) == [], "a permission for another input let it run"
+        s.do("deny", "job")
+        s.ends(child)
+        assert s.info().status == "completed" and lines(s.work) == []
 
 
 LOST = {
@@ -122,17 +140,15 @@ def test_no_call_runs_where_its_hook_cannot_ask(kind: str, lost: str, tmp_path: 
         assert s.info().status == "completed" and lines(s.work) == []
 
 
-ASKS = {**append("two"), "delay": 2}
-"""asked for after time enough to break something"""
-
-
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_call_runs_if_the_supervisor_is_killed_while_its_hook_waits_for_a_reply(kind: str, tmp_path: Path) -> None:
-    with harness(kind, tmp_path, [ASKS, DONE, DONE]) as s:
+    broken = tmp_path / "broken"
+    with harness(kind, tmp_path, [{**append("two"), "until": str(broken)}, DONE, DONE]) as s:
         child = s.begin("--approve", "Bash")
         s.model.wait_for(1, SECONDS)
         child.send_signal(signal.SIGSTOP)
+        broken.touch()
         eventually(lambda: [pid for pid in s.processes() if is_hook(pid)], seconds=SECONDS, what="its hook")
         s.strike("supervisor", child)
         eventually(lambda: not s.agents(), seconds=SECONDS, what="the end of the agent")
@@ -154,10 +170,13 @@ def is_hook(pid: int) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_call_runs_on_a_full_disk(kind: str, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "store", "96m") as disk, harness(kind, tmp_path, [ASKS, DONE, DONE]) as s:
+    broken = tmp_path / "broken"
+    asks = {**append("two"), "until": str(broken)}
+    with small_disk(tmp_path / "store", "96m") as disk, harness(kind, tmp_path, [asks, DONE, DONE]) as s:
         child = s.begin("--approve", "Bash")
         s.model.wait_for(1, SECONDS)
         fill(disk)
+        broken.touch()
         eventually(lambda: not s.agents(), seconds=SECONDS, what="the end of the agent")
         child.wait(SECONDS)
         assert lines(s.work) == []

@@ -5,10 +5,11 @@ last of them stays). Two modes: `turns` takes the slot by the replies already in
 gets the right next one; `requests` takes the k-th slot for the k-th request. After the last slot the model says "done".
 
 A turn: {"text", "thinking", "calls", "usage", "stop", "refusal"} for what it says; {"delay", "pace"} in seconds before
-the answer and between its pieces; {"hang" | "reset" | "cut": "before" | "mid"} for a model that falls silent, a
-connection that breaks, a stream that ends early; {"status", "headers", "body"} for an HTTP error (headers also on
-success); {"error"} for an error inside the stream; {"again": pattern} for calls that are made again if their result
-matches, as a careful model does when it is told that an outcome is unknown.
+the answer and between its pieces; {"until": path} for an answer that comes when this file exists; {"hang" | "reset" |
+"cut": "before" | "mid"} for a model that falls silent, a connection that breaks, a stream that ends early; {"status",
+"headers", "body"} for an HTTP error (headers also on success); {"error"} for an error inside the stream; {"again":
+pattern} for calls that are made again if their result matches, as a careful model does when it is told that an outcome
+is unknown.
 
 A call is {"name", "input", "id"?}, or, whoever the agent is, {"shell": "command"}, {"write": {"path", "content"}},
 {"edit": {"path", "old", "new"}}, {"agent": {"prompt", "description"?, "background"?}}.
@@ -57,6 +58,7 @@ class Turn:
     refusal: str = ""
     """what OpenAI's models say in a field of its own"""
     delay: float = 0.0
+    until: str = ""
     pace: float = 0.0
     hang: Where = ""
     hang_seconds: float = 3600.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import select
 import socket
@@ -213,7 +214,10 @@ class _Handler(BaseHTTPRequestHandler):
     # ---------------------------------------------------------------- playing a turn
 
     def _play(self, request: Request, turn: Turn, size: int) -> None:
-        if self.server.model.stopped.wait(turn.delay) or self._broke(turn, "before"):
+        stopped = self.server.model.stopped
+        while turn.until and not os.path.exists(turn.until) and not stopped.wait(0.02):
+            pass
+        if stopped.wait(turn.delay) or self._broke(turn, "before"):
             return
         wire = _WIRES[request.api]
         if turn.status != 200:
