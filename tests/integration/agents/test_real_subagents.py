@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -31,10 +32,10 @@ PARTS = 8
 PATIENT_SECONDS = 240.0
 """a run with several agents at once takes long where the machine has much else to do"""
 CODEX_WAITS = (
-    "for i in $(seq 1000); do"
+    "for i in $(seq {tries}); do"
     " test $(grep -l task_complete $HOME/.codex/sessions/*/*/*/*.jsonl | wc -l) -ge 3 && break; sleep 0.1; done"
 )
-"""until three rollouts have ended"""
+"""until three rollouts have ended; those of killed sub-agents never do"""
 OPENCODE_PRICE = Price(input=1.0, output=2.0, cache_read=0.1, cache_write=0.0)
 """of its configuration in tests/support/real_agents.py"""
 
@@ -89,7 +90,7 @@ def told(s: AgentHarness) -> dict[str, tuple[str, str]]:
     """By the id of a call: the part that a sub-agent was asked for, and what the parent was told of it."""
     asked = [(call, result) for call, result in pairs(s.last) if call.name in ("Agent", "task")]
     return {
-        call.id: (str(call.value["prompt"]).split()[0], str(result.value) if result is not None else "")
+        call.id: (str(call.value.get("prompt", "")).partition(" ")[0], str(result.value) if result is not None else "")
         for call, result in asked
     }
 
@@ -106,7 +107,10 @@ def check_truth(s: AgentHarness, ledger: Path) -> Counter[str]:
     finished: Counter[str] = Counter()
     for call, (part, text) in told(s).items():
         child, number = known.get(call), part.removeprefix("part-")
-        if text.startswith(NOT_RUN):
+        if not part:  # killed before opencode had written down its arguments
+            assert child is None and (text.startswith(NOT_RUN) or UNKNOWN in text), (text, child)
+            found["without arguments"] += 1
+        elif text.startswith(NOT_RUN):
             assert child is None, f"told not to have run: {child}"
             found["not begun"] += 1
         elif "may be one of these" in text:  # killed before the description was written that names the call
@@ -161,7 +165,7 @@ def test_sub_agents_are_children_with_status_tokens_and_cost(kind: str, tmp_path
     ledger = tmp_path / "ledger"
     played = script(ledger, 3)
     if kind == "codex":  # its parent does not wait by itself
-        played["slots"].insert(1, {"text": "waits", "calls": [{"shell": CODEX_WAITS}]})
+        played["slots"].insert(1, {"text": "waits", "calls": [{"shell": CODEX_WAITS.format(tries=1000)}]})
     with harness(kind, tmp_path / "s", played) as s:
         succeeds(s, s.words())
         found = children(s)
@@ -200,6 +204,81 @@ def test_killed_with_eight_sub_agents_each_is_told_truly_and_counted_once(
             kills += torment.kills
     said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
     figure("G10", f"claude, 8 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+
+
+@pytest.mark.timeout(3600)
+def test_killed_at_random_moments_with_sub_agents_opencode_is_told_truly_of_each(
+    tmp_path: Path, sample: Callable[..., int], figure: Figure
+) -> None:
+    wanted, seed = sample(1, proof=30), random.randrange(2**32)
+    chance, kills, rounds, tellings = random.Random(seed), Counter[str](), 0, Counter[str]()
+    while kills.total() < wanted:
+        base, rounds = tmp_path / f"round{rounds}", rounds + 1
+        with harness("opencode", base, script(base / "ledger", 3)) as s:
+            kills += tormented(s, chance, wanted - kills.total(), seed)
+            tellings += check_truth(s, base / "ledger")
+    said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
+    figure("G10", f"opencode, 3 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+
+
+@pytest.mark.timeout(3600)
+def test_killed_at_random_moments_with_sub_agents_codex_is_told_truly_of_each(
+    tmp_path: Path, sample: Callable[..., int], figure: Figure
+) -> None:
+    wanted, seed = sample(1, proof=30), random.randrange(2**32)
+    chance, kills, rounds, tellings = random.Random(seed), Counter[str](), 0, Counter[str]()
+    while kills.total() < wanted:
+        base, rounds = tmp_path / f"round{rounds}", rounds + 1
+        played = script(base / "ledger", 3)
+        waits = {"text": "waits", "calls": [{"shell": CODEX_WAITS.format(tries=100)}]}  # it does not by itself
+        played["slots"] = [played["slots"][0], waits, {"text": "all done"}, {"text": "and told"}]
+        with harness("codex", base, played) as s:
+            kills += tormented(s, chance, wanted - kills.total(), seed)
+            # Those that were at work when their parent ended are told with the next prompt.
+            succeeds(s, ["resume", "job", "what became of them?", "--yes"])
+            tellings += check_codex(s, base / "ledger", seed)
+    said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
+    figure("G10", f"codex, 3 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+
+
+def tormented(s: AgentHarness, chance: random.Random, most: int, seed: int) -> Counter[str]:
+    """One task, killed up to so many times and then left to end."""
+    torment, start = Torment(s, chance), s.words()
+    while torment.kills.total() < most and torment.once(start):
+        start = ["resume", "job", "--yes"] if s.find() is not None else start
+    ends(s, torment, seed)
+    s.remembers(TASK, "spawning")
+    assert not s.marked(), f"seed {seed}: an orphan was left"
+    return torment.kills
+
+
+def check_codex(s: AgentHarness, ledger: Path, seed: int) -> Counter[str]:
+    """What the parent was told of each sub-agent, against its own file and the ledger; how often each was told."""
+    everything = "\n".join(str(item.value) for item in s.last)
+    found: Counter[str] = Counter()
+    begun: Counter[str] = Counter()
+    finished: Counter[str] = Counter()
+    with relight.open(s.store, create=False) as rl:
+        parts = {one.id: str(rl.history.messages(one.id, format="openai_chat")) for one in children(s)}
+    for child in children(s):
+        part = re.search(r"part-(\d) of it", parts[child.id])
+        was_cut = f"sub-agent {child.subagent} was at work" in everything
+        seen = f"seed {seed}: {child}, cut: {was_cut}, in its conversation: {part}"
+        if child.status == "completed":
+            assert part is not None and f"report-{part[1]}." in everything and not was_cut, seen
+            finished[part[1]] += 1
+        else:
+            assert child.status == "terminated" and was_cut, seen
+        begun[part[1] if part is not None else ""] += 1
+        found["finished" if child.status == "completed" else "in doubt"] += 1
+    for call, result in pairs(s.last):
+        if call.name == "spawn_agent" and result is not None and str(result.value).startswith(NOT_RUN):
+            assert call.id not in {one.key for one in children(s)}, f"seed {seed}: told not to have run: {call}"
+            found["not begun"] += 1
+    assert all(number == 1 for number in finished.values()), f"seed {seed}: finished and run again: {finished}"
+    runs = Counter(ledger.read_text().split()) if ledger.exists() else Counter()
+    assert {one: number for one, number in runs.items() if number > begun[one]} == {}, f"seed {seed}: {runs}, {begun}"
+    return found
 
 
 def ends(s: AgentHarness, torment: Torment, seed: int) -> None:
