@@ -1,4 +1,4 @@
-"""Adding an agent touches no other room: what decides anything names no agent, each of which brings what only it knows."""
+"""Adding an agent touches no other room: what decides anything names no agent, which brings what only it knows."""
 
 from __future__ import annotations
 

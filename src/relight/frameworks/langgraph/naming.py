@@ -82,7 +82,7 @@ def write_new(
         key=thread_id,
         agent=AGENT,
         created_us=context.clock.now_us(),
-        **here(),
+        directory=here().get("directory"),
     )
     record_log.write_whole(context, made, records, status)
     return made
