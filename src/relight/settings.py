@@ -193,7 +193,7 @@ SETTINGS: Final = (
     _own(
         "RELIGHT_SESSION",
         "none",
-        "The session that `relight run` tells its program to open, whatever name the program asks for.",
+        "The session that `relight run` started the program for: it opens this one, whatever name it asks for.",
     ),
     Setting(
         "RELIGHT_SECRETS",

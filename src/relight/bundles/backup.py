@@ -25,7 +25,7 @@ from relight.sessions.context import Context
 from relight.system.durable import sync_directory
 
 Progress = Callable[[str, int, int], object]
-"""told what is being done, and how much of how much is done"""
+"""called with the activity, the amount done, and the whole amount"""
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ _SETTINGS: Final[tuple[RecordKind, ...]] = ("queue", "policy")
 _MAX_DEPENDENTS: Final = 10_000
 
 Progress = Callable[[str, int, int], object]
-"""told what is being done, and how many of how many sessions are done"""
+"""called with the activity, the number of sessions done, and of all"""
 
 
 class NotCopied(msgspec.Struct, frozen=True, kw_only=True):

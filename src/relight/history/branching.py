@@ -93,7 +93,7 @@ def _inherited_head(context: Context, found: Found, seq: int) -> Head:
     Reads more than one row only if something was open, or if the parent has continued since.
     """
     head = head_at(context, found, seq)
-    # A call that was requested up to here may have begun later, on any branch: the row of this step does not tell.
+    # A call that was requested up to here may have begun later, on any branch: the row of this step does not show it.
     if not head.open and seq == found.whole_head().seq:
         return head
     try:

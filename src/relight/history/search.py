@@ -55,7 +55,7 @@ _MAX_WORDS: Final = 4
 _LAST_CHARACTER: Final = "\U0010ffff"
 
 Progress = Callable[[int], object]
-"""told how many steps are not in the index yet, after every piece"""
+"""called with the number of steps that are not in the index yet, after every piece"""
 
 
 class SearchHit(msgspec.Struct, frozen=True, kw_only=True):

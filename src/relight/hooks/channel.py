@@ -116,7 +116,7 @@ def _read(channel: socket.socket) -> bytes:
 
 
 def peer_option(platform: Platform) -> tuple[int, int, str]:
-    """Level, option and structure by which the kernel tells the process at the other end; its user id comes second."""
+    """Level, option and structure of the peer credentials of a socket; the user id comes second."""
     if platform.is_linux:
         return socket.SOL_SOCKET, _SO_PEERCRED, "3i"
     return 0, _LOCAL_PEERCRED, "2I"  # macOS and the BSDs: the beginning of a struct xucred

@@ -36,7 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     owner_gone: bool | None = None
     """True dead, False alive, None not observable from this machine"""
     gaps_us: tuple[int, ...] = ()
-    """between the latest steps, to tell how long a pause is usual"""
+    """between the latest steps, to estimate how long a pause is usual"""
     cost_tree: float | None = None
 
 

@@ -156,7 +156,8 @@ class Relight:
                 if left <= 0:
                     raise
             yield coroutines.Pause(min(pause, left))
-            # By the clock, since opening takes time too; and by the pauses, which end also where a clock stands still.
+            # By the clock, since opening takes time too; and by the pauses, which end even if the clock does not
+            # advance.
             left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
             pause = min(2 * pause, opening.MAX_PAUSE_SECONDS)
 

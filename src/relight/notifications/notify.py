@@ -1,4 +1,4 @@
-"""Notifications: tell a person, at an address of theirs, that a session needs them.
+"""Notifications: a message to a person's address when a session needs them.
 
     sessions that need attention  ->  causes that were not sent yet  ->  POST  ->  recorded as sent
 
@@ -102,7 +102,7 @@ def cause_of(info: SessionInfo) -> str:
 
 
 def notifications(new: Sequence[SessionInfo], total: int, link: str | None) -> list[tuple[Notification, list[str]]]:
-    """What to say about sessions with new causes, and the causes it tells: one message each, or one for many."""
+    """The messages about sessions with new causes, and the causes in them: one message each, or one for many."""
     if len(new) > MAX_AT_ONCE:
         names = ", ".join(one.title for one in new[:MAX_AT_ONCE])
         text = f"{names} and {len(new) - MAX_AT_ONCE} more; {total} in all"
@@ -148,8 +148,8 @@ def request_of(
 
 
 def notify(rl: Relight, targets: Sequence[str], *, link: str | None = None, test: bool = False) -> Notified:
-    """Tell each target what it was not told yet; with `test`, send a test message instead. What was not sent is tried
-    again by the next call."""
+    """Send each target the causes that it has not had yet; with `test`, send a test message instead. What was not sent
+    is tried again by the next call."""
     sent, failed = list[Notification](), list[str]()
     addresses = [one for text in targets for one in _addresses(rl.store, parse_target(text), failed)]
     found = rl.sessions.needing(most=_MAX_READ)

@@ -124,7 +124,7 @@ def check_priced(context: Context, identity: Identity, head: Head | None, *, bef
     if _unpriced(context, identity, head, before or identity) is not None:
         hints = ["limit tokens instead: rl.session(..., budget_tokens=N)", _A_PRICE]
         if before is None or before.model != identity.model:
-            hints.append('or, where the program tells each cost itself (usage={"cost": ...}), leave out model')
+            hints.append('or, where the program reports each cost itself (usage={"cost": ...}), leave out model')
         raise UsageError(_no_budget(identity.model or ""), hints=hints)
 
 

@@ -120,7 +120,7 @@ def is_decided(recorder: Recorder, call: str, *, now_us: int) -> bool:
 
 def told_of(recorder: Recorder, call: NativeCall, *, now_us: int) -> tuple[NativeResult, list[str]] | None:
     """What the model is told about a deferred call that has not run, and the questions that are settled by
-    that; None if it was not told to wait. An allowance stays: the call uses it when it is made again."""
+    that; None if it was not deferred. An approval stays: the call uses it when it is made again."""
     question, state = _known(recorder, call.id, now_us)
     if question is None:
         return None
@@ -132,7 +132,7 @@ def told_of(recorder: Recorder, call: NativeCall, *, now_us: int) -> tuple[Nativ
 
 
 def _known(recorder: Recorder, call: str, now_us: int) -> tuple[str | None, Standing | None]:
-    """The newest question about this call, and how it stands."""
+    """The newest question about this call, and its state."""
     answers = recorder.fold.answers
     for question in reversed(answers):
         if is_about(question, call) and answers[question] != _USED:

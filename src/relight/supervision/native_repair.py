@@ -223,7 +223,7 @@ def _as_text(content: Any) -> str:
     if isinstance(content, list) and any(
         isinstance(part, dict) and "image" in str(part.get("type")) for part in content
     ):
-        # As text an image would be a hundred thousand characters that tell nothing.
+        # As text an image would be a hundred thousand useless characters.
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         return "\n".join([*(text for text in texts if isinstance(text, str)), _IMAGE])[:_TEXT]
     return json.dumps(content, ensure_ascii=False)[:_TEXT]

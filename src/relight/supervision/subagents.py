@@ -180,7 +180,7 @@ class SubAgentSessions:
         self._ignored: set[str] = set()
         """removed by a person: what they did is not recorded again"""
         self._calls: dict[str, str] = {}
-        """calls that began children, by the ids of these, as the parent's conversation tells"""
+        """calls that began children, by the ids of the children, from the parent's conversation"""
         self._reports: set[str] = set()
         """children, and calls that began one, whose report the parent's conversation has"""
 
@@ -313,7 +313,8 @@ class SubAgentSessions:
         if self._adapter.subagents is not None:
             reported = self._adapter.subagents.reported(self._parent.fold.messages)
             for child in list(self._children.values()):
-                # Of one that was continued the conversation may have an earlier report: better told twice than never.
+                # Of one that was continued the conversation may have an earlier report: better reported twice than
+                # never.
                 if child.is_reported(reported) and child.recorder.head.attempt == 1:
                     self._guarded(child, _SubAgentSession.settle)
         return [one for one in self._children.values() if one.is_open]
@@ -336,14 +337,14 @@ class SubAgentSessions:
         left = {call for call in wanted if outcomes.get(call or "") is None} & subagents.reported(fold.messages)
         for view in fold.format.read(fold.messages) if left else ():
             for block in view.blocks:
-                # What we wrote ourselves tells of a death, or repeats what the child has recorded.
+                # What relight wrote itself reports a death, or repeats what the child has recorded.
                 if isinstance(block, Result) and block.call in left and block.status == "ok" and not block.synthetic:
                     found[block.call] = block.text
         return found
 
     def _complete_reported(self) -> None:
         """A child whose report its parent has is completed: if it was killed with its agent, the end of its own file
-        may never have been written. One that was continued since then has more to tell."""
+        may never have been written. One that was continued since then has a newer report."""
         open_ones = [
             one
             for one in self._children.values()
@@ -358,7 +359,7 @@ class SubAgentSessions:
                 self._guarded(child, partial(_SubAgentSession.end, change=change))
 
     def results(self, calls: Iterable[NativeCall], changed: Changed) -> dict[str, NativeResult]:
-        """What to tell about those of the unfinished calls that begin a sub-agent."""
+        """What to report about those of the unfinished calls that begin a sub-agent."""
         subagents = self._adapter.subagents
         wanted = {call.id: call for call in calls if subagents is not None and call.name in subagents.tools}
         if subagents is None or not wanted:
@@ -376,7 +377,7 @@ class SubAgentSessions:
         results = {call: NativeResult(text=report, failed=False) for call, report in reports.items()}
         for call in wanted.keys() - reports.keys():
             child, outcome = by_call.get(call), outcomes.get(call)
-            if outcome is None or outcome.status != "ok":  # otherwise it runs in the background: a note tells of it
+            if outcome is None or outcome.status != "ok":  # otherwise it runs in the background: reported by a note
                 results[call] = self._result(child, subagents, changed) if child is not None else absent
         return results
 
@@ -392,7 +393,7 @@ class SubAgentSessions:
         return interrupted_text(child.id, fold.format, fold.messages, hooked, changed=changed(), how_to_continue=how)
 
     def note(self, told: Iterable[str], changed: Changed) -> str | None:
-        """A text about the others whose end the parent does not know; `told`: calls whose result tells it."""
+        """A text about the others whose end the parent does not know; `told`: calls whose result reports it."""
         subagents, told = self._adapter.subagents, set(told)
         if subagents is None:
             return None
@@ -403,7 +404,7 @@ class SubAgentSessions:
 
     def settle(self, unknown: Callable[[], str], now_us: int) -> None:
         """After the report to the parent: unfinished calls get a result in the child's own transcript, and each child
-        is recorded as told."""
+        is recorded as reported."""
         for child in self._untold():
             if child.status != "completed":
                 self._guarded(child, lambda one: one.repair(self._adapter, unknown, now_us))

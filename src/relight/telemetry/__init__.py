@@ -1,1 +1,1 @@
-"""What relight tells about a program that asks for it: log records under `relight`, and OpenTelemetry spans."""
+"""Telemetry, for programs that enable it: log records under `relight`, and OpenTelemetry spans."""

@@ -38,7 +38,7 @@ def log_commit(identity: Identity, committed: Committed, changes: Changes) -> No
     INFO, so that a save costs one check."""
     try:
         _log_commit(identity, committed, changes)
-    # A handler of the program that fails must not look like a commit that failed. Told as logging tells it.
+    # A handler of the program that fails must not look like a commit that failed. Reported as `logging` does.
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__)
 

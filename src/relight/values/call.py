@@ -115,8 +115,8 @@ class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
 
 Action = Literal["run", "run_again", "probe", "carry", "tell_unknown", "not_run_here", "settle"]
 """run: it never began, or may run again. run_again: its effect allows it, under the same key. probe: the tool is asked.
-carry: it has an outcome elsewhere. tell_unknown: it is not run, and the model is told. not_run_here: a fork's parent
-requested it. settle: a `once` key in doubt, which must be settled first."""
+carry: it has an outcome elsewhere. tell_unknown: it is not run, and reported to the model as unknown. not_run_here: a
+fork's parent requested it. settle: a `once` key in doubt, which must be settled first."""
 
 
 class PlannedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):

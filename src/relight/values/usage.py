@@ -72,7 +72,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     output_tokens: int = 0
     """written by the model, its reasoning included"""
     reasoning_tokens: int = 0
-    """the part of `output_tokens` that is reasoning, where the provider tells it"""
+    """the part of `output_tokens` that is reasoning, if the provider reports it"""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None

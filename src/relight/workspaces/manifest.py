@@ -186,7 +186,7 @@ class Manifests:
             flat.update(self._below(entry.ref, path))
 
     def find(self, tree: bytes, path: bytes) -> Entry | None:
-        """The entry at a path; a skip entry also stands for everything below it."""
+        """The entry at a path; a skip entry also covers everything below it."""
         ref, at, entry = tree, b"", None
         for name in path.split(b"/"):
             if entry is not None and entry.kind != "dir":

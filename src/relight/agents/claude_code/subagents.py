@@ -60,7 +60,7 @@ class ClaudeSubAgents:
         return FileFollower(one.path, assembled)
 
     def spawned(self, lines: Sequence[Line]) -> dict[str, str]:
-        return {}  # its files tell it
+        return {}  # read from its files
 
     def reported(self, lines: Sequence[Line]) -> set[str]:
         found: set[str] = set()

@@ -1,6 +1,6 @@
 """Paths and configuration of Gemini CLI: one directory for each working directory, with its sessions in `chats`.
 
-Which directory that is stands in `projects.json`, and in a file `.project_root` inside of it, by which Gemini CLI finds
+The directory is named in `projects.json`, and in a file `.project_root` inside of it, by which Gemini CLI finds
 it if the former has no entry. The name of a session file has its time and the first eight characters of its id.
 """
 

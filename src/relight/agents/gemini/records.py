@@ -5,7 +5,7 @@ all; `{"$rewindTo": ID}` removes those from this one on. On resuming, Gemini CLI
 reply's `toolCalls` and in the record that follows it, as it writes them itself; a provider refuses that. So what is
 resumed is written in another form that it reads too: calls and results are parts of the contents, and nowhere else.
 
-Ids of calls: Gemini CLI's hooks do not tell them, and its own are only on disk when the call has ended. So a call has
+Ids of calls: Gemini CLI's hooks do not have them, and its own are only on disk when the call has ended. So a call has
 an id that both can be known by: made of its reply's id, its tool and its arguments.
 """
 

@@ -226,7 +226,7 @@ def _looked(path: Path) -> tuple[int, int, int]:
 
 def append(path: Path, lines: Sequence[Line], *, offset: int) -> None:
     """Add lines to a session where it is. In the database every other row that its process left unfinished is ended
-    too, for opencode would tell the model of a call only that it was interrupted."""
+    too, for opencode would only report the call to the model as interrupted."""
     said = said_in(path)
     if said is None:
         jsonl.append(path, lines, offset=offset)

@@ -82,7 +82,7 @@ def _lines(said: Said, *, is_last: bool) -> list[Line]:
 
 
 def _ready_ms(part: Row, *, still: bool) -> int | None:
-    """Since when a part can be told; None while it changes. `still`: nothing of its message changes any more."""
+    """Since when a part is final; None while it changes. `still`: nothing of its message changes any more."""
     kind = part.data.get("type")
     if kind == "tool":
         status = state_of(part.data).get("status")

@@ -28,7 +28,7 @@ class OpencodeSubAgents:
         return database.SessionFollower(one.path)
 
     def spawned(self, lines: Sequence[Line]) -> dict[str, str]:
-        return {}  # its files tell it
+        return {}  # read from its files
 
     def reported(self, lines: Sequence[Line]) -> set[str]:
         return {call for line in lines for call in OPENCODE.answers(line)}

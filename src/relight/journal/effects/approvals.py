@@ -28,14 +28,14 @@ EXPIRY_SECONDS: Final = 7 * 86_400.0
 """an approval that was not given within it, or given and not used within it, counts as denied"""
 
 Standing = Literal["asked", "allow", "deny", "expired"]
-"""how a question stands: not decided, decided, or too late"""
+"""the state of a question: not decided, decided, or expired"""
 
 
 class Filed(msgspec.Struct, frozen=True, array_like=True):
     """What is stored as the answer to a question about a coding agent's call."""
 
     answer: Literal["asked", "allow", "deny"]
-    """asked: there is none yet; the call was told to wait, so it has not run"""
+    """asked: there is none yet; the call was deferred, so it has not run"""
     until_us: int
     """an answer that is not given by then, or an allowance that is not used by then, is a denial"""
     native: str
@@ -56,7 +56,7 @@ def filed(value: Any) -> Filed | None:
 
 
 def standing(value: Any, *, native: str | None, now_us: int) -> Standing | None:
-    """How a question stands by its stored answer; None if there is no answer that holds for this native session."""
+    """The state of a question by its stored answer; None if there is no answer that holds for this native session."""
     found = filed(value)
     if found is None or (found.answer != "asked" and found.native != session_digest(native)):
         return None

@@ -24,7 +24,7 @@ _CUT_OFF: Final = "is not run: the agent is told that it was cut off, and may as
 def planned_calls(fold: Fold, *, agent: bool) -> list[PlannedCall]:
     """Open calls in order, then keys of `once` that are known from elsewhere or in doubt.
 
-    `agent`: a coding agent runs its tools itself, so nothing is run here; it is told what is known.
+    `agent`: a coding agent runs its tools itself, so nothing is run here; it gets what is known.
     """
     known = [(key, one) for key, one in fold.once.items() if one.outcome is None or one.carried_from]
     return [_call(slot, agent=agent) for slot in fold.open_slots()] + [_key(fold, key, one) for key, one in known]

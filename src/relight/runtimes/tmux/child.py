@@ -1,4 +1,4 @@
-"""A process in a tmux pane. tmux is its parent and reports its exit; the process table tells whether it is alive.
+"""A process in a tmux pane. tmux is its parent and reports its exit; the process table shows whether it is alive.
 
 If the tmux server is gone the exit is unknown. It is reported as SIGHUP, which the kernel sent when the terminal
 closed, with a note among the last lines. A process that outlives its terminal is ended, because it cannot be reached.

@@ -183,7 +183,8 @@ def _lives(pane: Pane) -> bool:
 
 def _session_of(pane: Pane) -> str:
     """The session that the pane's process works for; empty if it is not ours."""
-    # tmux knows it. The environment does too, but macOS hides that of some programs; it tells what 0.1.0 started.
+    # tmux knows it. The environment does too, but macOS hides that of some programs; it is needed for what 0.1.0
+    # started.
     return pane.session or value_in(environment_of(pane.pid), SESSION_VARIABLE)
 
 

@@ -165,7 +165,7 @@
     leaving = true;
     dialog.close();
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
-    const of = Number(document_.seq ?? document_.step?.split("@")[1]) || undefined; // undone is this one, not what somebody did since
+    const of = Number(document_.seq ?? document_.step?.split("@")[1]) || undefined; // undo this operation, not a later one
     const actions = undo ? [["Undo", () => takeBack(undo, of)]] : [];
     if (there || home) { remember(text, undo, of); location.href = there || home; return; }
     if (["checkpoint", "operations"].includes(body.dataset.page)) { remember(text, undo, of); location.reload(); return; } // said there: a press on what goes away would be lost
@@ -173,7 +173,7 @@
     relight.paint();
   }
 
-  // A start has an outcome: it runs, it stands in line, or it is over already. What is said is what it is now.
+  // A start has an outcome: it runs, it is queued, or it has ended already. The present state is shown.
   function begun(form, { session }) {
     if (!session?.status) return form.dataset.done;
     const name = form.dataset.done.replace(/ runs$/, ""), why = session.reason ? `: ${session.reason}` : "";
@@ -183,13 +183,13 @@
     return `${name} does not run yet: it is queued${until}${why}`;
   }
 
-  // An answer, and whether the session goes on: started, or why not.
+  // An answer, and whether the session continues: started, or why not.
   function went(form, { started, not_started: why }) {
     if (why) return `${form.dataset.done}; not started: ${why}`;
     return started ? `${form.dataset.done}; ${begun({ dataset: { done: "it runs" } }, started)}` : form.dataset.done;
   }
 
-  // Of several each has its own outcome; what was not done is told by name.
+  // Each of several sessions has its own outcome; refused ones are named.
   function outcomes(form, { items, done: number, refused }) {
     const name = (id) => $$("[data-list]", form).find((one) => one.value === id)?.parentElement.querySelector(".mono")?.textContent ?? id;
     const not = items.filter((one) => !one.done).map((one) => `\n${name(one.session)}: ${one.detail}`);

@@ -12,7 +12,7 @@
     dot.lastElementChild.textContent = text;
   }
 
-  // -- painting: at most four times a second, one at a time, and never what nobody looks at -------------------------
+  // -- painting: at most four times a second, one at a time, and never while the page is hidden ----------------------
 
   let wanted = false, painting = false, last = 0, failed = 0, retry = null;
   let whole = !body.dataset.events; // the list: events were missed, so all rows are read again
@@ -21,7 +21,7 @@
   let reading = Promise.resolve(); // one after the other: an answer that is late must not undo a later one
   const read = () => (reading = reading.catch(() => {}).then(painters[page] ?? (() => strip())));
   function paint() {
-    if (document.hidden) return; // whoever comes back opens the stream anew, and that paints
+    if (document.hidden) return; // a page that is shown again reopens the stream, and that paints
     wanted = true;
     if (painting) return;
     painting = true;
@@ -162,7 +162,7 @@
   const nearEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY <= NEAR;
 
   // Rows get their height when they come near the screen, so the end moves while one goes there: until it does not, or
-  // somebody scrolls. Who is on the way to the end is as good as there, however long a busy machine takes for it.
+  // the user scrolls. A scroll position on the way to the end is as good as there, however long a busy machine takes for it.
   let moves = 0, toTheEnd = -1;
   function settle(move) {
     const mine = ++moves;
@@ -258,7 +258,7 @@
     return added;
   }
 
-  // -- what is beside the rows: the other tabs and the plots, read anew when something happened, not more often than they can
+  // -- what is beside the rows: the other tabs and the plots, reloaded when something happened, not more often than they can
 
   let partsAt = 0, partsDue = false, partsRead = null;
   function parts(moved, live) {
@@ -267,7 +267,7 @@
     partsRead = setTimeout(async () => {
       partsDue = false;
       try {
-        await Promise.all([rows ? null : anew("#tab"), relight.reload("#plots [data-from]")]);
+        await Promise.all([rows ? null : reloadParts("#tab"), relight.reload("#plots [data-from]")]);
       } catch { /* the next paint says that nothing answers */ }
       partsAt = Date.now();
       partsRead = null;
@@ -275,7 +275,7 @@
   }
 
   // Reads this page again and puts a part of it in place; what was loaded on demand, typed or opened in it stays.
-  async function anew(...selectors) {
+  async function reloadParts(...selectors) {
     const got = await fragment(location.href);
     for (const selector of selectors) {
       const mine = $(selector), fresh = got.querySelector(selector);
@@ -294,7 +294,7 @@
   async function operations() {
     if (Date.now() - operationsAt < SLOW) { await strip(); setTimeout(paint, SLOW); return; }
     operationsAt = Date.now();
-    strip(await anew("#main"));
+    strip(await reloadParts("#main"));
   }
 
   function pill() {
@@ -363,7 +363,7 @@
     clearTimeout(reopening);
     poll = null;
     if (stream || !page || page === "checkpoint") return;
-    // The general stream goes on where the page was rendered or closed it, so nothing is fetched twice.
+    // The general stream continues where the page was rendered or closed it, so nothing is fetched twice.
     const from = page === "session" ? `?after=${body.dataset.seq}` : `?brief=true${body.dataset.events ? `&after=${body.dataset.events}` : ""}`;
     const mine = stream = new EventSource(address + from);
     mine.onopen = () => { tries = refused = 0; if (!failed) state("live"); if (page !== "sessions" || whole || failed) paint(); };
@@ -410,7 +410,7 @@
       poll = setInterval(glance, POLL);
     } else open();
   }
-  setInterval(() => { // a death writes no step: while somebody should be at work, look whether somebody is
+  setInterval(() => { // a death writes no step: while a process should be working, check that one is
     if (stream && page === "session" && $("#head")?.dataset.live === "1" && Date.now() - last >= LOOK) paint();
   }, LOOK);
   document.addEventListener("visibilitychange", visible);

@@ -24,7 +24,7 @@
       const got = await fragment(`/sessions/${body.dataset.id}/step?seq=${seq}`);
       if (mine !== asked) return; // another step was chosen meanwhile
       const back = $(".back", pane), again = Number(pane.dataset.seq) === seq, focused = pane.contains(document.activeElement);
-      if (again) { // somebody reads it: what was opened stays open, and the place is kept
+      if (again) { // the user reads it: what was opened stays open, and the scroll position is kept
         const opened = new Set($$("details[open] > summary", pane).map((one) => one.textContent));
         for (const fold of $$("details", got)) if (opened.has($("summary", fold)?.textContent)) fold.open = true;
       }

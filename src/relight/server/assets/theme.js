@@ -1,4 +1,4 @@
-// Before the first paint: the theme this browser was told to use. No value: as the system has it.
+// Before the first paint: the theme chosen in this browser. No value: as the system has it.
 "use strict";
 try {
   const theme = localStorage.getItem("relight.theme");

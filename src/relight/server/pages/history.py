@@ -128,7 +128,7 @@ def _as_event(event: Event) -> Row:
 
 
 def marked(rows: list[Row], *, view: frozenset[int] | None, doubtful: bool, labels: dict[int, str]) -> list[Row]:
-    """Mark what single events cannot tell: rows outside the model's view, calls in doubt, labels given later."""
+    """Mark what single events do not show: rows outside the model's view, calls in doubt, labels given later."""
     for row in rows:
         stays = row.rule or row.word in ("rewind", "undo", "redo")
         row.left = view is not None and row.seq not in view and not stays

@@ -223,7 +223,7 @@ def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
     if info.attention is not None and info.attention.kind == "corrupt":
         return {"seq": info.seq, "what": info.attention.text, "whole": None, "cure": info.attention.cure}
     # Verifying means folding the whole session. A running one is skipped: its writer would have failed to read it.
-    # In a long one the rows of a page tell where they are damaged, and the daily check of the whole store does.
+    # In a long session damage is shown by the rows of a page, and found by the daily check of the whole store.
     if info.status in LIVE or info.seq > MAX_VERIFIED:
         return None
     try:

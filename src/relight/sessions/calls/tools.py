@@ -186,7 +186,7 @@ def tool(
     if type(retries) is not int or retries < 0:
         raise UsageError(f"retries is a number of further tries, 0 or more, not {retries!a}")
     if retries and effect == "once":
-        hints = ['declare effect="idempotent", or effect="probe" with a function that tells whether it took effect']
+        hints = ['declare effect="idempotent", or effect="probe" with a function that finds out whether it took effect']
         raise UsageError("a tool with effect once is never run again on its own, so it has no retries", hints=hints)
 
     def declare(target: Callable[..., Any]) -> Tool[Any, Any]:

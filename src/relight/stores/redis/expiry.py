@@ -5,7 +5,7 @@
     afterwards      index entries, the name, and pool references have no TTL: without them the session could not be
                     removed from the indexes. A few are tidied with every session that is created or finished, with a
                     tombstone in the same transaction; until then a lookup through them finds nothing, counts subtract
-                    them, and the time they had tells that they expired.
+                    them, and their expiry time shows that they expired.
 
 A session that a fork reads from does not expire; it gets its TTL when the last fork is gone.
 """

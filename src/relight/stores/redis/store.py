@@ -48,7 +48,7 @@ class RedisStore:
     """A store in the database at `url`. Thread-safe, and safe with any number of processes on any number of machines.
 
     `local` is this machine's directory for workspace content, in a folder named after the store; `blobs` is that folder
-    itself. `tell` is given one line if the server's settings guarantee less than power-loss. `leases` replaces the
+    itself. `tell` gets one line if the server's settings guarantee less than power-loss. `leases` replaces the
     server's clock, for tests.
     """
 

@@ -1,6 +1,6 @@
 """Dialogs about several sessions at once: those that were chosen, all that match a filter, all that stopped alike.
 
-Each session has a box and its own plan hash; the script sends them in groups, and tells the outcome of each.
+Each session has a box and its own plan hash; the script sends them in groups, and shows the outcome of each.
 """
 
 from __future__ import annotations

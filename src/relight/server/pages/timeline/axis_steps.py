@@ -54,7 +54,7 @@ class Axes:
         measured = self._at(info.id, after) if is_end else _new(after)
         with measured.lock:
             measure = measured.measure
-            with suppress(Corrupt):  # the page tells of the damage
+            with suppress(Corrupt):  # the page reports the damage
                 for event in rl.history.events(info.id, after=measured.upto, upto=upto):
                     measure.read([event])
                     measured.upto = event.seq

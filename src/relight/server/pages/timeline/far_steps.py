@@ -104,7 +104,7 @@ def _readable(rl: Relight, info: SessionInfo, after: int, upto: int) -> tuple[li
 
 
 def _with(rl: Relight, info: SessionInfo, events: Sequence[Event], seqs: Sequence[int]) -> list[Event]:
-    """The events with these steps, each with the one before it: that tells when it began."""
+    """The events with these steps, each with the one before it, whose time is when it began."""
     found = {event.seq: event for event in events}
     for seq in seqs[:_MAX_FAR]:
         if seq not in found:

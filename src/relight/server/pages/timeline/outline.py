@@ -29,7 +29,7 @@ class Outline(msgspec.Struct, kw_only=True):
 
     upto: int = 0
     at_us: int = 0
-    """time of the step `upto`: tells whether the journal still is the one that was read"""
+    """time of the step `upto`: shows whether the journal is still the one that was read"""
     bases: dict[int, int] = {}
     """of the steps whose base is not the one before them"""
     resets: list[int] = []

@@ -249,5 +249,5 @@ class Database:
 
 
 def settings_of(needs_full_sync: bool = NEEDS_FULL_SYNC) -> tuple[str, ...]:
-    """Statements that set up a connection, on a platform where SQLite must be told to wait for the drive, or not."""
+    """Statements that set up a connection, on a platform where `fullfsync` must be set explicitly."""
     return _SETTINGS + _FULL_SYNC if needs_full_sync else _SETTINGS

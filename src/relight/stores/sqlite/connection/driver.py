@@ -59,7 +59,7 @@ def store_error(
 
 
 def _code_of(error: Exception) -> str:
-    """SQLite's name for the error, the extended one: it tells which of several locks it could not have."""
+    """SQLite's name for the error, the extended one: it names the lock that was not available."""
     code = getattr(error, "extendedresult", -1)
     names = (apsw.mapping_extended_result_codes, apsw.mapping_result_codes)
     return str(next((known[code] for known in names if code in known), type(error).__name__))
