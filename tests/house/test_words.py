@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.files import ROOT, modules, nodes
+from tests.house.files import ROOT, modules, nodes, texts
 
 pytestmark = pytest.mark.house
 
@@ -55,6 +55,19 @@ def test_no_identifier_uses_a_banned_word() -> None:
         if parts(identifier) & words
     ]
     found += [name for name, _, _ in source if parts(name.rpartition("/")[2][:-3]) & words]
+    assert found == []
+
+
+def test_prose_names_who_acts() -> None:
+    """Docstrings, comments, messages, pages and documents: a caller, process, person, program or thread."""
+    vague = re.compile(r"\b(?:whoever|nobody|somebody|anybody|anew)\b", re.IGNORECASE)
+    kinds, exempt = (".py", ".js", ".html", ".md"), ("docs/decisions/", "docs/glossary.md")
+    found = [
+        f"{name}: {match[0]}"
+        for name, text in texts()
+        if name.startswith(("src/", "docs/")) and name.endswith(kinds) and not name.startswith(exempt)
+        for match in vague.finditer(text)
+    ]
     assert found == []
 
 

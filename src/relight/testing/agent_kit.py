@@ -267,7 +267,7 @@ class AgentChecks(ABC):
             calls = self.adapter.pending(given)
             most = max(most, len(calls))
             results = {call.id: NativeResult(text=f"text of {call.id}") for call in calls}
-            repair = self.adapter.answered({**results, "nobody": NativeResult(text="x")}, given, at_us=_AT_US)
+            repair = self.adapter.answered({**results, "unknown": NativeResult(text="x")}, given, at_us=_AT_US)
             assert repair == self.adapter.answered(results, given, at_us=_AT_US)
             assert [self.adapter.key(line) for line in repair] == [f"result:{call.id}" for call in calls]
             assert self.adapter.pending([*given, *repair]) == []

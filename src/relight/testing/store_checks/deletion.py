@@ -40,8 +40,8 @@ def deleting_nothing_is_no_error(trial: Trial) -> None:
     """Deleting missing sessions, or an empty list, is no error."""
     session = trial.working(1)
     trial.store.delete([])
-    trial.store.delete(["nobody", "\ud800"])
-    trial.store.delete([session, session, "nobody"])
+    trial.store.delete(["missing", "\ud800"])
+    trial.store.delete([session, session, "missing"])
     equal(trial.store.find(session), None, "the one that was there is gone")
 
 

@@ -157,7 +157,7 @@ def reading_changes_nothing(trial: Trial) -> None:
     trial.store.checkpoints(session)
     trial.store.count_sessions()
     trial.store.find_label(session, "none")
-    trial.store.find_commit(session, b"nobody!!", after=0)
+    trial.store.find_commit(session, b"unknown!", after=0)
     equal(trial.store.check(), [], "a whole store has no damage")
     after = trial.store.changed(), trial.record(session), trial.steps(session)
     equal(after, before, "as before")

@@ -123,7 +123,7 @@ def a_queue_position_can_be_changed_with_a_step(trial: Trial) -> None:
 def a_refused_step_changes_no_queue(trial: Trial) -> None:
     """A refused step leaves the queues unchanged."""
     session = enqueue(trial)
-    refused(lambda: trial.append(session, "nobody", epoch=9, status=StatusChange(status="terminated")), Exception)
+    refused(lambda: trial.append(session, "stranger", epoch=9, status=StatusChange(status="terminated")), Exception)
     equal(first(trial), [session], "it is still in the queue")
 
 

@@ -1,18 +1,18 @@
--- What hangs between our lines and Procrastinate's rows. Runs in one transaction, under a lock, after its own schema.
+-- Triggers that copy queue rows to Procrastinate's jobs. Runs in one transaction, under a lock, after its own schema.
 
--- Which versions made what is here: theirs, and ours.
+-- The versions that installed it: Procrastinate's, and that of this file.
 CREATE TABLE IF NOT EXISTS relight_fleet.engine (
     only_one      boolean PRIMARY KEY DEFAULT true CHECK (only_one),
     procrastinate text    NOT NULL,
     ours          integer NOT NULL
 );
 
--- A name that fits into a channel's: 63 characters, of which Procrastinate takes 23.
+-- A queue name that fits into a NOTIFY channel: 63 characters, of which Procrastinate uses 23.
 CREATE OR REPLACE FUNCTION relight_fleet.queue_name(line bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $body$
     SELECT CASE WHEN octet_length(line) <= 40 THEN convert_from(line, 'UTF8') ELSE 'h:' || md5(line) END
 $body$;
 
--- One row for a session that stands in line; where it has one that nobody took, that one is moved.
+-- One job for a queued session; a job that no worker has fetched is updated.
 CREATE OR REPLACE FUNCTION relight_fleet.offer(a_id bytea, a_line bytea, a_priority integer, at timestamptz)
 RETURNS void LANGUAGE plpgsql SET search_path = relight_fleet, pg_temp AS $body$
 DECLARE
@@ -33,7 +33,7 @@ EXCEPTION WHEN unique_violation THEN
 END
 $body$;
 
--- Into a line: a row. Out of it: a row that nobody took is worth nothing any more.
+-- A queue row is inserted: a job. It is deleted: a job that no worker has fetched is deleted too.
 CREATE OR REPLACE FUNCTION relight_fleet.enlist() RETURNS trigger LANGUAGE plpgsql
 SET search_path = relight_fleet, pg_temp AS $body$
 BEGIN
@@ -47,12 +47,12 @@ BEGIN
 END
 $body$;
 
--- In the transaction of whoever writes.
+-- Runs in the transaction that changes the queue row.
 DROP TRIGGER IF EXISTS relight_enlist ON relight.waiting;
 CREATE TRIGGER relight_enlist AFTER INSERT OR UPDATE OR DELETE ON relight.waiting
 FOR EACH ROW EXECUTE FUNCTION relight_fleet.enlist();
 
--- Those who stand there already.
+-- Sessions that are queued already.
 SELECT relight_fleet.offer(w.id, w.line, w.priority,
                            CASE WHEN w.wake_us IS NOT NULL THEN to_timestamp(w.wake_us / 1000000.0) END)
 FROM relight.waiting AS w;
