@@ -1,8 +1,8 @@
 """Web push: messages to browsers that have subscribed, through the push services of their vendors.
 
 A message is encrypted for its browser (RFC 8291), so the service reads nothing, and signed with a key of this store
-(VAPID, RFC 8292), so no other sender can use the subscription. Key and subscriptions are records of the store: a process
-that can read the store can send. Needs the package `cryptography`.
+(VAPID, RFC 8292), so no other sender can use the subscription. Key and subscriptions are records of the store: a
+process that can read the store can send. Needs the package `cryptography`.
 """
 
 from __future__ import annotations
