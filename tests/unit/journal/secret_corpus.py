@@ -130,6 +130,14 @@ SERVICES: dict[str, tuple[str, Draw]] = {
     "atlassian": ("JIRA_API_TOKEN", lambda r: f"ATATT3xFfGF0{some(r, SAFE, 170)}={some(r, '0123456789ABCDEF', 8)}"),
     "age": ("AGE_KEY", lambda r: f"AGE-SECRET-KEY-1{some(r, UPPER + DIGITS, 58)}"),
     "jwt": ("JWT", _jwt),
+    "mapbox": ("MAPBOX_TOKEN", lambda r: f"sk.eyJ{some(r, WORD, 80)}.{some(r, SAFE, 22)}"),
+    "dropbox": ("DROPBOX_TOKEN", lambda r: f"sl.{some(r, SAFE, 135)}"),
+    "contentful": ("CONTENTFUL_TOKEN", lambda r: f"CFPAT-{some(r, SAFE, 43)}"),
+    "braintree": (
+        "BRAINTREE_TOKEN",
+        lambda r: f"access_token$production${some(r, LOWER + DIGITS, 16)}${some(r, HEX, 32)}",
+    ),
+    "twitter": ("TWITTER_BEARER_TOKEN", lambda r: f"{'A' * 21}{some(r, WORD, 40)}%3D{some(r, WORD, 50)}"),
     "doppler": ("DOPPLER_TOKEN", lambda r: f"dp.st.prd.{some(r, WORD, 40)}"),
     "planetscale": ("PSCALE_TOKEN", lambda r: f"pscale_tkn_{some(r, SAFE, 43)}"),
     "postman": ("POSTMAN_API_KEY", lambda r: f"PMAK-{some(r, HEX, 24)}-{some(r, HEX, 34)}"),
@@ -183,7 +191,16 @@ NAMED_PLACES: tuple[Callable[[str, str], str], ...] = (
     lambda n, s: f"KeyError in load({{'{n}': '{s}', 'n': 1}})",
     lambda n, s: f"\x1b[32m{n}\x1b[0m=\x1b[1m{s}\x1b[0m\n",
     lambda n, s: f"$env:{n} = \"{s}\"",
-    lambda n, s: f"<add key=\"{n}\" value=\"{s}\" />" if False else f"{n.lower().replace('_', '.')}={s}\n",
+    lambda n, s: f"<add key=\"{n}\" value=\"{s}\" />",
+    lambda n, s: f"{n.lower().replace('_', '.')}={s}\n",
+    lambda n, s: f"env:\n  - name: {n}\n    value: {s}\n  - name: PORT\n    value: 80\n",
+    lambda n, s: json.dumps({"environment": [{"name": n, "value": s}]}),
+    lambda n, s: f'<input type="hidden" name="{n.lower()}" value="{s}">',
+    lambda n, s: f"name,value\n{n},{s}\nPORT,80\n",
+    lambda n, s: f"set -gx {n} {s}",
+    lambda n, s: f"gh secret set {n} --repo a/b --body {s}",
+    lambda n, s: f"AuthError: invalid {n.lower()} '{s}'",
+    lambda n, s: f"[default]\n{n.lower()} = {s}\n",
 )  # fmt: skip
 BARE_PLACES: tuple[Callable[[str], str], ...] = (
     lambda s: s,
@@ -367,6 +384,15 @@ def others(random: Random) -> Iterator[tuple[str, str, str]]:
     yield "npmrc", token, f"//registry.example.com/:_authToken={token}\n"
     yield "git url", token, f"https://{user}:{token}@git.example.com/a.git"
     yield "totp", (k := some(random, UPPER + "234567", 32)), f"otpauth://totp/a?secret={k}&issuer=b"
+    for name in ("d", "dq", "k"):
+        jwk = {"kty": "RSA", "use": "sig", name: (k := some(random, SAFE, 86))}
+        yield "jwk", k, json.dumps(jwk)
+        yield "jwk", k, json.dumps({"stdout": json.dumps(jwk)})
+    signature = some(random, LOWER, 12) + some(random, BASE64.replace("+", "").replace("/", ""), 31)
+    yield "shared access", signature, f"sv=2023-01-03&sp=rl&se=2027-01-01T00:00:00Z&sig={signature}1%3D"
+    yield "git url", token, f"https://{user}:%2B{token}@git.example.com/a.git"
+    yield "git url", token, f"https://{user}:%7e{token}@git.example.com/a.git"
+    yield "header", token, f"Authorization: Bearer 1/{some(random, DIGITS, 16)}:{token}"
     yield "aws bare", (k := some(random, BASE64, 36) + "a1Zq"), f"{k}"
     yield "aws bare", k, f"secret {k} done"
 

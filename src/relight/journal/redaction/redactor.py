@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from relight.journal.redaction.secrets import assigned, commands, entropy, hidden, pem, prose, tools, typed
+from relight.journal.redaction.secrets import apart, assigned, commands, entropy, hidden, pem, prose, tools, typed
 from relight.journal.redaction.secrets.exact import MIN_CHARS, ExactValues, secret_names
 from relight.journal.redaction.secrets.spans import OPENING, lowered, mark, replaced
 
@@ -115,7 +115,7 @@ class Redactor:
         if rules:
             after = replaced(after, typed.spans(after, rules))
             lower = lowered(after)
-        for find in (commands.spans, tools.spans, prose.spans, assigned.spans):
+        for find in (commands.spans, tools.spans, prose.spans, assigned.spans, apart.spans):
             found = replaced(after, find(after, lower))
             if found is not after:
                 after, lower = found, lowered(found)

@@ -17,7 +17,8 @@ from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
 NEEDS: Final = (
-    *("passw", "passphrase", "pwd", "pass", "secret", "token", "key", "credential", "cookie", "auth", "_pat", "dsn"),
+    *("passw", "passphrase", "pwd", "pass", "secret", "token", "key", "credential", "cookie", "auth", "dsn"),
+    *("_pat", "-pat"),
     *("webhook", "mnemonic", "seed", "otp", "connectionstring", "connection_string", "jwt", "session"),
 )
 """in lower case; the name of every assigned secret contains one of them"""
@@ -53,6 +54,12 @@ _CALL: Final = re.compile(r"[A-Za-z_][\w.]*(?:\(|\[|::|->|\.[A-Za-z_]+\b(?![\w+/
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MIN_TOKEN: Final = 12
+_MIXED: Final = 20
+"""so many letters of both cases, mixed at random, need one digit only"""
+_SETTING: Final = 80
+"""so far before the end of its name a line of settings begins"""
+_DIGITS_APART: Final = 3
+"""in so many places; names in code have digits at their end"""
 _SENTENCE: Final = re.compile(r"[A-Za-z-]+[.!?:,]?")
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 
@@ -75,7 +82,9 @@ def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | N
     name = _name_before(text, offset) + text[offset : found.start("sign") if found["sign"] else offset + len(need)]
     if text[max(0, offset - 200) : offset].rpartition('"')[2].count("::"):
         return None  # the name of a type
-    if need == "_pat" and (text[offset + 4 : offset + 5].isalpha() or not _is_random(value) or value.startswith("[")):
+    if need in ("_pat", "-pat") and (
+        text[offset + 4 : offset + 5].isalpha() or not _is_random(value) or value.startswith("[")
+    ):
         return None  # a path, a pattern
     if need == "auth" and re.match(r"(?i)or(?!iz)", text[offset + 4 : offset + 8]):
         return None  # the author
@@ -102,7 +111,7 @@ def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | N
         good = _is_bare_secret(name, found, value, is_password=is_password)
     if not good or (need in _STRICT and not _looks_strict(value)):
         return None
-    return start, end, "password" if is_password else need.strip("_")
+    return start, end, "password" if is_password else need.strip("_-")
 
 
 def _name_before(text: str, offset: int) -> str:
@@ -167,7 +176,7 @@ def _is_bare_secret(name: str, found: re.Match[str], value: str, *, is_password:
     """Without quotes it may be a variable, a type or a word of a sentence. `NAME=value` and `--name value` assign,
     `name = value` is code."""
     name = name.strip()
-    has_digit = any(one.isdigit() for one in value)
+    has_digit = any(map(str.isdigit, value))
     assigns = (
         found["sign"] == "="
         and "=" + value[:1] in found[0].replace(" ", " ")
@@ -190,7 +199,7 @@ def _is_bare_secret(name: str, found: re.Match[str], value: str, *, is_password:
         ):
             return False
         if not assigns and found["sign"] != ":":
-            return False
+            return found["sign"] == "=" and _is_setting(found, name, value)
         if found["sign"] == ":" and not _ends_line(found):
             return False
         return (
@@ -205,6 +214,15 @@ def _is_bare_secret(name: str, found: re.Match[str], value: str, *, is_password:
             and (has_digit or (assigns and not value.isalpha() and len(value) >= 8))
         )
     return looks_like_token(value)
+
+
+def _is_setting(found: re.Match[str], name: str, value: str) -> bool:
+    """A line `name = value` of a settings file, whose value no program would have as a name."""
+    before = found.string[max(0, found.start() - _SETTING) : found.start()]
+    line = before.rpartition("\n")[2].strip(" \t>|+-")
+    if "." in name or not name.startswith(line) or not _ends_line(found) or not _is_random(value):
+        return False
+    return looks_like_token(value) and len(re.findall(r"\d+", value)) >= _DIGITS_APART
 
 
 def _ends_line(found: re.Match[str]) -> bool:
@@ -229,9 +247,23 @@ def looks_like_token(value: str) -> bool:
     """Long enough, of more than one class of characters, and not joined words."""
     if len(value) < _MIN_TOKEN:
         return False
-    digits = sum(one.isdigit() for one in value)
-    letters = sum(one.isalpha() for one in value)
-    return digits >= 2 and letters >= 2 and len(set(value)) >= 6 and not any(one.isspace() for one in value)
+    digits = sum(map(str.isdigit, value))
+    if digits < 1 or (digits < 2 and not (len(value) >= _MIXED and _case_changes(value) >= len(value) // 3)):
+        return False
+    return sum(map(str.isalpha, value)) >= 2 and len(set(value)) >= 6 and not any(map(str.isspace, value))
+
+
+def _case_changes(value: str) -> int:
+    return sum(one.isupper() != other.isupper() for one, other in pairwise(value))
+
+
+def is_told(name: str, value: str) -> str | None:
+    """What a value is whose name stands apart from it, or None; it must look like what the name announces."""
+    kind = kind_of_key(name) or ("token" if _is_variable(name) or name.upper().endswith(("_PAT", "-PAT")) else None)
+    if kind is None or not is_member_secret(kind, value) or _CALL.match(value) or _DATE.match(value):
+        return None
+    chosen = any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and len(set(value)) >= 6
+    return kind if (chosen if kind == "password" else _is_random(value)) else None
 
 
 @lru_cache(maxsize=2048)

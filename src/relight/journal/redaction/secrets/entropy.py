@@ -30,7 +30,8 @@ _STORAGE: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])([A-Za-z0-9+/]{86}==)(?![A-Z
 """64 bytes in base64 by themselves: the key of a storage account; a digest of that size has its name before it"""
 _PUBLIC: Final = re.compile(
     r"(?:sha(?:1|224|256|384|512)-|toolu_|srvtoolu_|mcptoolu_|call_|msg_|req_|resp_|chatcmpl-|rs_|fc_|ctc_|item_|run_|thread_"
-    r"|asst_|step_|file-|session_|cse_|evt_|pi_|seti_|cus_|ch_|in_|prod_|price_|AAAA[BCE]|MI[IG]|iVBOR|/9j/|R0lGOD|UklGR|H4sI)"
+    r"|asst_|step_|file-|session_|cse_|evt_|pi_|seti_|cus_|ch_|in_|prod_|price_|AAAA[BCE]|MI[IG]|iVBOR|/9j/|R0lGOD|UklGR|H4sI"
+    r"|[a-z]{2,16}_01[A-Za-z0-9]{22}$)"
 )
 _PUBLIC_NAME: Final = re.compile(
     r"(?i)(?:id|uuid|sha\d{0,3}|hash|digest|checksum|integrity|fingerprint|etag|commit|rev|revision|signature|cursor"

@@ -48,7 +48,8 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
     # money, mail, chat, tickets
     ("stripe-key", "k_live_ k_test_", rf"[srp]k_(?:live|test)_{WORD}{{16,256}}"),
     ("webhook-secret", "whsec_", r"whsec_[A-Za-z0-9+/=_-]{20,128}"),
-    ("shop-token", "shp sq0 access-", rf"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{{32}}|sq0[a-z]{{3}}-{SAFE}{{22,50}}"
+    ("shop-token", "shp sq0 access- access_token$", rf"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{{32}}|sq0[a-z]{{3}}-{SAFE}{{22,50}}"
+     rf"|access_token\$(?:production|sandbox)\$[a-z0-9]{{16}}\${HEX}{{32}}"
      rf"|access-(?:sandbox|development|production)-{HEX}{{8}}(?:-{HEX}{{4}}){{3}}-{HEX}{{12}}"),
     ("mail-key", "SG. key- xkeysib- -us re_", rf"SG\.{SAFE}{{16,32}}\.{SAFE}{{32,64}}|key-{HEX}{{32}}(?!{WORD})"
      rf"|xkeysib-{HEX}{{64}}-{WORD}{{16}}|{HEX}{{32}}-us\d{{1,2}}(?!{WORD})|re_{WORD}{{8}}_{WORD}{{20,32}}"),
@@ -57,6 +58,9 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
     ("discord-token", "M N O", rf"[MNO][A-Za-z0-9_-]{{22,27}}\.{SAFE}{{6}}\.{SAFE}{{27,40}}(?!\.?[A-Za-z0-9_-])"),
     ("twilio-key", "SK", rf"SK{HEX}{{32}}(?!{WORD})"),
     ("facebook-token", "EAA", rf"EAA{WORD}{{80,300}}"),
+    ("site-token", "sk.eyJ tk.eyJ sl. CFPAT- AAAAAAAAAAAAAAAAAAA",
+     rf"[st]k\.eyJ{SAFE}{{40,400}}\.{SAFE}{{20,64}}|sl\.(?:u\.)?{SAFE}{{120,1600}}|CFPAT-{SAFE}{{43}}"
+     rf"|A{{19,25}}{WORD}{{20,80}}%(?:2[BF]|3D)[A-Za-z0-9%]{{30,120}}"),
     ("work-token", "ATATT3x ATBB lin_api_ lin_oauth_ ntn_ secret_ figd_ pat sntry",
      rf"ATATT3x{SAFE}{{40,300}}(?:=[0-9A-F]{{8}})?|ATBB{WORD}{{24,40}}|lin_(?:api|oauth)_{WORD}{{30,80}}"
      rf"|ntn_{WORD}{{40,60}}|secret_{WORD}{{43}}(?!{WORD})|figd_{SAFE}{{30,60}}|pat{WORD}{{14}}\.{HEX}{{64}}"
@@ -98,7 +102,7 @@ PLACED: Final[tuple[tuple[str, str, str], ...]] = (
         "url-signature",
         "sig= signature= token= key= secret= code= pass",
         r"[?&](?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature|access_token|refresh_token|id_token|token|auth|api_?key|key"
-        r"|client_secret|secret|password|passwd|pwd|code|session|sessionid|jwt|apikey|private_token|hapikey)=((?=[^\\s&\"']{0,64}[0-9])[A-Za-z0-9%+/_.~=-]{8,2048})",
+        r"|client_secret|secret|password|passwd|pwd|code|session|sessionid|jwt|apikey|private_token|hapikey)=((?=[^\s&\"']{0,64}[0-9])[A-Za-z0-9%+/_.~=-]{8,2048})",
     ),
     ("password-hash", "{ssha {sha}", r"\{(?:s?sha(?:256|512)?)\}([A-Za-z0-9+/=]{20,160})"),
 )

@@ -16,12 +16,12 @@ def mark(name: str) -> str:
 
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
-    """The text with its spans replaced; if two overlap, the earlier one wins."""
+    """The text with its spans replaced; if two overlap, the name of the earlier one is told, and neither is left."""
     parts, done = [], 0
-    for start, end, name in sorted(spans):
+    for start, end, name in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start >= done:
             parts += [text[done:start], mark(name)]
-            done = end
+        done = max(done, end)
     return "".join((*parts, text[done:])) if parts else text
 
 

@@ -32,6 +32,7 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     ("requirepass", r"(?:^|\n)[ \t>|+]{0,4}(?:requirepass|masterauth)[ \t]+[\"']?([^\s\"']{4,256})"),
     ("from-literal", r"--from-literal[= ][\"']?[\w.-]{1,64}=([^\s\"'$]{4,256})"),
     ("secret_key", r"(?i:secret_key)[\"']?\]?\s{0,3}[:=]\s{0,3}[bB][\"'](?=[^\n]{0,200}\\x)((?:[^\\\"'\n]|\\{1,2}[^\n]){8,256})[\"']"),
+    ("kty", r"[\"'](?:d|p|q|dp|dq|qi|k)\\{0,4}[\"']:\s{0,2}\\{0,4}[\"']([A-Za-z0-9_-]{16,2000})\\{0,4}[\"']"),
     ("phrase", r"(?i:(?:mnemonic|seed|recovery|backup|secret)[ _-]?(?:phrase|words)?)[\"']?\s{0,2}[:=]?\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
     ("mnemonic", r"(?i:mnemonic)[\"']?[^\n]{0,20}?[:=]\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
 )  # fmt: skip

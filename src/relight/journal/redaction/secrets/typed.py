@@ -53,8 +53,9 @@ _ANYWHERE: Final = tuple(rule for rule in RULES if rule.any_case)
 _IN_WORDS: Final = tuple(rule for rule in RULES if not rule.any_case)
 
 _PLACEHOLDER: Final = re.compile(
-    r"[$%<{*]|x{3,}$|\.{3}|[A-Z_]{3,40}$|(?i:password|passwd|pass|pw|secret|token|changeme|example|your[-_ ].*"
-    r"|my[-_](?:secret|token|password)|none|null|true|false|undefined|string|redacted|placeholder|dummy|test|foo|bar|baz)$"
+    r"[$<{*]|%(?![0-9A-Fa-f]{2})|x{3,}$|\.{3}|[A-Z_]{3,40}$|(?i:password|passwd|pass|pw|secret|token|changeme|example"
+    r"|your[-_ ].*|my[-_](?:secret|token|password)|none|null|true|false|undefined|string|redacted|placeholder"
+    r"|dummy|test|foo|bar|baz)$"
 )
 
 
