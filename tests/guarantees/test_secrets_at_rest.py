@@ -88,6 +88,9 @@ def tell_all_about(rl: relight.Relight, canary: Canaries) -> None:
     refused(lambda: rl.session(canary("name")))
     refused(lambda: rl.session("keyed", key=canary("key")))
     refused(lambda: rl.history.label("s@1", canary("label given later")))
+    refused(lambda: rl.queues.submit(["true"], queue=canary("queue")))
+    refused(lambda: rl.queues.submit(["true"], wants=["gpu", canary("label of a worker")]))
+    refused(lambda: rl.queues.set(canary("queue with limits"), concurrency=1))
     with pytest.raises(RuntimeError), rl.session("dies") as s:
         s.append({"role": "user", "content": "x"})
         raise RuntimeError(f"no {canary('exception')}")

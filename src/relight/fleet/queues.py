@@ -19,6 +19,7 @@ from relight.history.loading import Found, resolve
 from relight.journal.queues.order import checked_position, checked_queue, matching_queues
 from relight.journal.queues.slots import checked_concurrency, parse_rate
 from relight.journal.queues.small_records import pack_record, unpack_record
+from relight.journal.redaction.recorded_fields import refuse_secret
 from relight.operations.send import add_prompt
 from relight.operations.write_once import write_once
 from relight.ports.store import Query
@@ -92,8 +93,11 @@ def submit(
 
 
 def position_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> QueuePosition:
-    """A queue position from now on."""
-    return checked_position(queue, priority=priority, wants=wants, since_us=context.queue_time_us())
+    """A queue position from now on. UsageError if one of its names holds a secret."""
+    position = checked_position(queue, priority=priority, wants=wants, since_us=context.queue_time_us())
+    for name in (position.queue, *position.wants):
+        refuse_secret(name, "the name of a queue or label", context.redactor)
+    return position
 
 
 def not_before_us(context: Context, moment: datetime | float | None) -> int | None:
@@ -165,7 +169,8 @@ def leave_queue(context: Context, found: Found, why: str) -> None:
 
 def set_queue(context: Context, name: str, *, concurrency: int | None, rate: str | None, retries: int | None) -> Queue:
     """Set a queue's limits; None leaves one as it was."""
-    before = find_queue(context, checked_queue(name)) or Queue(name=name)
+    refuse_secret(checked_queue(name), "the name of a queue", context.redactor)
+    before = find_queue(context, name) or Queue(name=name)
     if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
         raise UsageError(f"retries must be a number from 0 to {MAX_RETRIES}, not {retries!a}")
     changed: dict[str, Any] = {}

@@ -115,6 +115,21 @@ def test_secrets_are_not_captured_unless_asked_for(tmp_path: Path) -> None:
         assert workspace.read(workspace.snapshot().id, b"deep/tls.key") == b"CANARY-7f3a"
 
 
+def test_a_link_whose_target_holds_a_secret_is_left_out(tmp_path: Path) -> None:
+    root, token = tmp_path / "tree", "ghp_" + "a1B2c3D4" * 4 + "x9Z8"
+    root.mkdir()
+    (root / "link").symlink_to(f"/vault/{token}/current")
+    (root / "other").symlink_to("/vault/current")
+    with open_tree(root, tmp_path / "home") as workspace:
+        taken = workspace.snapshot()
+        assert {one.path: one.reason for one in workspace.skipped(taken.id)} == {b"link": "secret"}
+        (root / "link").unlink()
+        (root / "link").symlink_to("/vault/current")
+        assert not workspace.skipped(workspace.snapshot().id), "and captured once it holds none"
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
+    assert token.encode() not in stored
+
+
 def test_an_ignored_file_that_the_target_holds_is_saved_before_it_is_written_over(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     (root / "data").mkdir(parents=True)

@@ -23,6 +23,7 @@ from relight.workspaces.changes.scan import Stat, parse
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.objects import is_git
 from relight.workspaces.restore.openat import MAX_DEPTH, open_directory, open_file
+from relight.workspaces.secret_names import is_hidden
 from relight.workspaces.store_detection import MARK_ENTRY, Stores
 
 IGNORE_FILES: Final = frozenset({b".gitignore", b".relightignore"})
@@ -229,11 +230,12 @@ class Classifier:
         except OSError:
             return skip(name, "changing")
         try:
-            return Entry(name=name, kind="link", ref=os.readlink(name, dir_fd=fd))
+            target = os.readlink(name, dir_fd=fd)
         except OSError:
             return skip(name, "changing")
         finally:
             os.close(fd)
+        return skip(name, "secret") if is_hidden(target) else Entry(name=name, kind="link", ref=target)
 
     def is_gone(self, error: int) -> bool:
         return error in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV)
