@@ -18,9 +18,11 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from relight.errors import Conflict, NotFound, UsageError
+from relight.journal.redaction.recorded_fields import refuse_secret
 from relight.ports.clock import Clock
 from relight.server.state import ServerState
 from relight.system.durable import sync_file
+from relight.system.environment_secrets import redactor
 from relight.values.checkpoint import at
 from relight.values.ref import check_name
 
@@ -75,8 +77,9 @@ class Tokens:
         return found
 
     def add(self, name: str, scope: Scope) -> str:
-        """Create a token and return its value, which cannot be read again. Conflict if the name is in use."""
-        check_name(name, "token name")
+        """Create a token and return its value, which cannot be read again. Conflict if the name is in use,
+        UsageError if it holds a secret: it would be stored redacted, and two such names would be one."""
+        refuse_secret(check_name(name, "token name"), "the name of a token", redactor)
         if scope not in SCOPES:
             raise UsageError(f"unknown scope: {scope!a}", hints=["scopes are: read, operate, admin"])
         value = _PREFIX + secrets.token_urlsafe(_BYTES)

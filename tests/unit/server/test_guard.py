@@ -270,6 +270,18 @@ def test_tokens_are_kept_hashed_and_for_the_user_alone(harness: ServerHarness) -
     assert harness.client(None).get("/api/tokens", headers=headers).status_code == 200
 
 
+def test_a_tokens_name_that_holds_a_secret_is_refused(harness: ServerHarness) -> None:
+    """It would be stored redacted: the token could not be told from another, nor revoked by its name."""
+    client = harness.client()
+    before = client.get("/api/tokens").json()["items"]
+    for name in ("ghp_" + "a1B2c3D4" * 4 + "x9Z8", "ghp_" + "b1B2c3D4" * 4 + "x9Z8"):
+        answer = Answer(client.post("/api/tokens", json={"name": name}))
+        assert answer.status == 400
+        assert "holds a secret" in answer.document["detail"]
+        assert name not in str(answer.document)
+    assert client.get("/api/tokens").json()["items"] == before
+
+
 def test_a_revoked_token_opens_nothing_any_more(harness: ServerHarness) -> None:
     client = harness.client()
     made = client.post("/api/tokens", json={"name": "ci", "scope": "operate"}).json()

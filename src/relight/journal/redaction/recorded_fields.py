@@ -144,6 +144,6 @@ def refuse_secret(text: str | None, what: str, redactor: Callable[[], Redactor])
     identify."""
     if text is not None and (kind := redactor().secret_in(text)) is not None:
         raise UsageError(
-            f"{what} holds a secret ({kind}), and is shown wherever the session is; nothing was written",
+            f"{what} holds a secret ({kind}), and is shown wherever it is used; nothing was written",
             hints=["choose another one, without the secret in it"],
         )
