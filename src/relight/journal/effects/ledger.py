@@ -93,7 +93,8 @@ class EffectLedger:
         contains."""
         if record.asked_seq > 0:
             key = (record.asked_seq, record.id)
-            return (self._calls, key) if key in self._open else None
+            is_shared = shared is None or record.asked_seq <= shared  # both go on with the same numbers after a fork
+            return (self._calls, key) if is_shared and key in self._open else None
         slot, effect = self._by_id.get(record.id), self._fold.hooked.get(record.id)
         hooked = isinstance(record, Intent) and record.hooked
         if slot is not None and left_at >= slot.asked_seq:
