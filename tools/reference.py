@@ -135,8 +135,10 @@ def _spelled(text: ast.expr) -> str:
     """A text or f-string of the source as a reader sees it."""
     if isinstance(text, ast.Constant):
         return str(text.value)
+    if isinstance(text, ast.BoolOp):  # given by the caller, or else:
+        return _spelled(text.values[-1])
     if not isinstance(text, ast.JoinedStr):
-        return ast.unparse(text)
+        raise TypeError(f"a hint that is no text: {ast.unparse(text)}")
     parts = []
     for part in text.values:
         if isinstance(part, ast.Constant):

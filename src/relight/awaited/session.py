@@ -57,6 +57,11 @@ class SessionForm:
         return self._sync.resumed_from
 
     @property
+    def workspace(self) -> dict[str, str]:
+        """The directories whose files it captures, by root name: `main` if there is one. Those of a fork are its own."""
+        return self._sync.workspace
+
+    @property
     def usage(self) -> Usage:
         """Usage of all attempts together; each reply is counted once."""
         return self._sync.usage

@@ -78,7 +78,8 @@ class Sessions(Noun):
         """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; all but
         the first order read every session that matches. `status`, one or several, is the one shown: `working` with a
         dead owner counts as `terminated`. `spawned_by`: the children of this session. `since_us`, `until_us`: created
-        from then on, and before then. `before`: the place of the last one seen (`listing.place_of`)."""
+        from then on, and before then, in microseconds since 1970. `before`: what it is sorted by, and the id, of the
+        last one seen: the next page."""
         if sort.removeprefix("-") not in listing.SORTS:
             raise UsageError(f"no such order: {sort!a}", hints=[f"one of {', '.join(listing.SORTS)}, or -NAME"])
         wanted = frozenset(STATUSES if status is None else [status] if isinstance(status, str) else status)

@@ -100,6 +100,11 @@ class Session:
         return self._recorder.head.resumed_from
 
     @property
+    def workspace(self) -> dict[str, str]:
+        """The directories whose files it captures, by root name: `main` if there is one. Those of a fork are its own."""
+        return dict(self._recorder.identity.workspace)
+
+    @property
     def usage(self) -> Usage:
         """Usage of all attempts together; each reply is counted once."""
         return self._recorder.head.usage

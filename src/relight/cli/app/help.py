@@ -13,11 +13,12 @@ _PYTHON: Final = """import relight
 @relight.tool(effect="idempotent")
 def write_file(path: str, content: str) -> str: ...
 
-with relight.open() as rl, rl.session("fix-login") as s:   # new, or exactly where it stopped
+with relight.session("fix-login") as s:  # new, or exactly where it stopped
     s.run(my_model, tools=[write_file], prompt="Make the login test pass")
 
-# my_model(messages) calls your provider and returns its reply as a dict. Every step is saved before
-# the next one begins; kill it and run it again: nothing is lost, and no tool runs twice."""
+# my_model(messages) calls your provider and returns what its client gave: an object, a stream, a dict.
+# Every step is saved before the next one begins. Kill it and run it again: nothing is lost, and no tool
+# is silently run twice."""
 
 
 @verb("help", ("help", "all verbs"), ("help resume", "one verb, examples first"))

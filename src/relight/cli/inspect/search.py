@@ -24,7 +24,7 @@ _COLUMNS: Final = [Column("REF"), Column("KIND", drop=2), Column("AGE", right=Tr
 @verb(
     "search",
     ("search deploy frankfurt", "both words, in any session"),
-    ('search "\\"connection refused\\" retr*"', "a phrase, and the beginning of a word"),
+    ("search '\"connection refused\" retr*'", "a phrase, and the beginning of a word"),
 )
 @click.argument("text", nargs=-1, required=True)
 @click.option("--session", type=RefType(), metavar="REF", help="Only in this session, with what it inherited.")
