@@ -73,9 +73,9 @@ class InvalidName(UsageError):
 
     code = "RL-1002"
 
-    def __init__(self, what: str, value: str, rule: str) -> None:
+    def __init__(self, what: str, value: str, rule: str, *, hints: Iterable[str] = ()) -> None:
         shown = value if len(value) <= 40 else value[:40] + "…"
-        super().__init__(f"not a valid {what}: {shown!a}", evidence=[rule])
+        super().__init__(f"not a valid {what}: {shown!r}", evidence=[rule], hints=hints)
         self.value = value
 
 
@@ -125,7 +125,7 @@ class UnknownStore(UsageError):
 
     def __init__(self, url: str, *, known: Sequence[str]) -> None:
         super().__init__(
-            f"unknown kind of store: {safe_address(url)!a}",
+            f"unknown kind of store: {safe_address(url)!r}",
             evidence=["known: " + ", ".join(known)],
             hints=["set RELIGHT_STORE=sqlite:///path/to/relight.db"],
         )
@@ -151,7 +151,7 @@ class NotFound(Unresolved):
     def __init__(
         self, ref: str, *, what: str = "session", evidence: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
-        super().__init__(f"no {what} matches {ref!a}", evidence=evidence, hints=["relight list --all"])
+        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=["relight list --all"])
         session, at, _ = ref.partition("@")
         if hints:
             self.hints = tuple(hints)
@@ -341,7 +341,7 @@ class InDoubt(Refused):
 
     def __init__(self, session: str, key: str) -> None:
         super().__init__(
-            f"{session}: {key!a} started and is not known to have ended",
+            f"{session}: {key!r} started and is not known to have ended",
             hints=[
                 f"check whether it took effect, then: relight settle {session} {key} --result TEXT",
                 f"or run it again: relight settle {session} {key} --retry",
@@ -501,7 +501,7 @@ class ThreadBusy(Refused):
 
     def __init__(self, thread: str, why: str, *, evidence: Iterable[str] = ()) -> None:
         super().__init__(
-            f"thread {thread!a} has another writer: {why}; nothing was saved",
+            f"thread {thread!r} has another writer: {why}; nothing was saved",
             evidence=evidence,
             hints=["try again when it has ended, or wait for it: RelightSaver(rl, busy='wait')"],
         )
@@ -515,7 +515,7 @@ class ThreadGone(Refused):
 
     def __init__(self, thread: str) -> None:
         super().__init__(
-            f"thread {thread!a} was deleted, or never had this checkpoint; the write was not saved",
+            f"thread {thread!r} was deleted, or never had this checkpoint; the write was not saved",
             hints=["to start the thread over, invoke the graph again"],
         )
         self.thread = thread

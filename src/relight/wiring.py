@@ -310,8 +310,9 @@ def sqlite_path(address: str) -> Path:
     return Path(unquote(rest[1:]))
 
 
-def refuse_missing(url: str | None) -> None:
-    """StoreUnavailable if an SQLite store was named, by `url` or by RELIGHT_STORE, and its file does not exist."""
+def refuse_missing(url: str | None, named: str = "--store") -> None:
+    """StoreUnavailable if an SQLite store was named, by `url` or by RELIGHT_STORE, and its file does not exist.
+    `named`: the option or argument that `url` was given by."""
     configuration.apply(os.environ)
     address = url or os.environ.get("RELIGHT_STORE")
     if not address or address == "memory:" or address.partition("://")[0] in (*_POSTGRES, *_REDIS):
@@ -320,9 +321,8 @@ def refuse_missing(url: str | None) -> None:
     if path.exists():
         return
     others = sorted(one.name for one in path.parent.glob("*.db"))[:_MAX_NEIGHBOURS]
-    named = "by --store" if url else "by RELIGHT_STORE"
     raise StoreUnavailable(
-        f"there is no store at {path}, which is named {named}",
+        f"there is no store at {path}, which is named by {named if url else 'RELIGHT_STORE'}",
         evidence=[f"in that directory: {', '.join(others)}"] if others else (),
         hints=["check the path", "`relight run`, or a program's first session, creates the store"],
     )

@@ -97,7 +97,7 @@ def _opened(path: str) -> BinaryIO:
     try:
         return open(path, "rb")
     except (OSError, ValueError) as error:
-        raise NotFound(path, what="bundle", evidence=[str(error)]) from None
+        raise NotFound(path, what="bundle", evidence=[str(error)], hints=["check the path"]) from None
 
 
 class _Import:

@@ -337,7 +337,7 @@ def _inside(paths: Sequence[str], roots: Mapping[str, str]) -> list[bytes]:
         at = os.path.relpath(at, root) if root is not None else at
         if os.path.isabs(at) or at.split("/", maxsplit=1)[0] == ".." or "\0" in at:
             hints = [f"paths are below {one}" for one in roots.values()]
-            raise UsageError(f"{path[:200]!a} is outside the workspace", hints=hints)
+            raise UsageError(f"{path[:200]!r} is outside the workspace", hints=hints)
         if at == ".":
             return []
         found.append(os.fsencode(at))

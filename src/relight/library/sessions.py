@@ -81,7 +81,7 @@ class Sessions(Noun):
         from then on, and before then, in microseconds since 1970. `before`: what it is sorted by, and the id, of the
         last one seen: the next page."""
         if sort.removeprefix("-") not in listing.SORTS:
-            raise UsageError(f"no such order: {sort!a}", hints=[f"one of {', '.join(listing.SORTS)}, or -NAME"])
+            raise UsageError(f"no such order: {sort!r}", hints=[f"one of {', '.join(listing.SORTS)}, or -NAME"])
         wanted = frozenset(STATUSES if status is None else [status] if isinstance(status, str) else status)
         query = Query(
             agent=agent,

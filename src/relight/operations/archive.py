@@ -21,7 +21,9 @@ def archive(context: Context, found: Found) -> Checkpoint:
     if status == "archived":
         raise Conflict(f"{name}: it is archived already")
     if status in ("waiting", "spawning", "working"):
-        raise NotResumable(name, f"cannot be archived while it is {status}", hints=[f"relight clear {name}"])
+        first = f"see what it waits for: relight show {name}" if status == "waiting" else f"relight stop {name}"
+        hints = [first, f"or remove it: relight rm {name}"]
+        raise NotResumable(name, f"cannot be archived while it is {status}", hints=hints)
     if recorder.head.status == "working":
         # `working` may not become `archived` directly. This write records `terminated` for the dead owner first.
         write_once(context, recorder, "mark", Changes())

@@ -25,7 +25,7 @@ def clear(
         return write_once(context, recorder, "mark", Changes(note=forgot, native=""))
     if lease is None:
         name = found.identity.name or found.identity.id
-        raise Conflict(f"{name}: its lease is free", hints=[f"relight resume {name}"])
+        raise Conflict(f"{name}: its lease is free", hints=[f"see what it does: relight show {name}"])
     note = {"cleared": lease.owner.label, "epoch": recorder.head.epoch, "why": why or "", "by": who or ""}
     changes = Changes(note=note, native="" if forget_native else None)
     return write_once(context, recorder, "mark", changes, force=True)

@@ -101,7 +101,7 @@ class Session:
 
     @property
     def workspace(self) -> dict[str, str]:
-        """The directories whose files it captures, by root name: `main` if there is one. Those of a fork are its own."""
+        """The directories whose files it captures, by root name (`main` if there is one); a fork has its own."""
         return dict(self._recorder.identity.workspace)
 
     @property

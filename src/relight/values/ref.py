@@ -71,7 +71,9 @@ def composed(text: str) -> str:
 def check_session_name(name: str) -> str:
     """The name as it is stored: in any script, composed."""
     if not isinstance(name, str) or not _is_name(composed(name)):
-        raise InvalidName("session name", str(name), SESSION_NAME_RULE)
+        like = re.sub(r"[^\w.-]+", "-", composed(str(name))).strip("-._")
+        hints = [f"a valid name like it: {like}"] if like and _is_name(like) else []
+        raise InvalidName("session name", str(name), SESSION_NAME_RULE, hints=hints)
     return composed(name)
 
 

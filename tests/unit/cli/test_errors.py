@@ -208,6 +208,19 @@ def test_a_store_that_is_none_is_told_apart_from_one_that_is_broken(shell: Shell
     assert shell.run("--store", str(tmp_path), "list").returncode == 5
 
 
+def test_a_missing_file_is_told_by_the_argument_that_names_it(shell: Shell, some: relight.Relight) -> None:
+    copied = shell.run("copy", "typo.db", "b.db")
+    assert (copied.returncode, "which is named by SOURCE" in copied.stderr) == (5, True), copied.stderr
+    imported = shell.run("import", "typo.relight")
+    assert (imported.returncode, "hint: check the path" in imported.stderr) == (3, True), imported.stderr
+
+
+def test_a_rate_without_a_unit_is_refused(shell: Shell, some: relight.Relight) -> None:
+    for rate in ("10", "10/", "10/30"):
+        refused = shell.run("queue", "set", "nightly", "--rate", rate)
+        assert (refused.returncode, "10/min" in refused.stderr) == (2, True), refused.stderr
+
+
 def test_without_a_home_the_way_out_is_named(shell: Shell) -> None:
     done = shell.run("list", HOME="", XDG_DATA_HOME="", RELIGHT_STORE="")
     assert done.returncode == 5

@@ -148,3 +148,16 @@ def test_a_restore_that_fails_leaves_no_directory_behind(tmp_path: Path) -> None
             shutil.rmtree(root)
             refused(lambda: other.files.restore("own"))
             assert not root.exists()
+
+
+def test_what_ends_a_waiting_session_is_told_and_no_hint_is_refused_in_turn(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        with pytest.raises(relight.Waiting), rl.session("asks") as s:
+            s.ask("Deploy?")
+        with pytest.raises(RelightError) as archived:
+            rl.sessions.archive("asks")
+        assert archived.value.hints == ("see what it waits for: relight show asks", "or remove it: relight rm asks")
+        with pytest.raises(RelightError) as cleared:
+            rl.admin.release("asks")
+        assert cleared.value.hints == ("see what it does: relight show asks",)
+        assert rl.sessions.remove("asks").names == ["asks"]

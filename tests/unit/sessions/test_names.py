@@ -6,7 +6,8 @@ import unicodedata
 
 import pytest
 
-from relight.errors import Ambiguous, Conflict, InvalidName, NotResumable
+import relight
+from relight.errors import Ambiguous, Conflict, InvalidName, NotFound, NotResumable
 from relight.testing.clock import SeededEntropy
 from relight.values.session import Head, Identity
 from tests.support.simulation import Simulation
@@ -135,3 +136,24 @@ def test_a_label_may_be_several_words_of_any_script(world: Simulation) -> None:
     for label in ("two  spaces", " lead", "trail ", "tab\tbed", "12"):
         with pytest.raises(InvalidName):
             rl.history.label("job@2", label)
+
+
+def test_an_error_shows_a_name_in_its_own_script_and_offers_a_valid_one() -> None:
+    with relight.open("memory:") as rl:
+        with pytest.raises(InvalidName) as refused:
+            rl.session("שלום עולם")
+        assert str(refused.value) == "not a valid session name: 'שלום עולם'"
+        assert refused.value.hints == ("a valid name like it: שלום-עולם",)
+        with pytest.raises(NotFound, match="no session matches '日本語'"):
+            rl.sessions.get("日本語")
+        with pytest.raises(InvalidName) as nothing_like_it:
+            rl.session("🚀")
+        assert nothing_like_it.value.hints == ()
+        with pytest.raises(InvalidName, match=r"'a\\u202eb'"):  # a mark that changes the direction of text
+            rl.session("a\u202eb")
+
+
+def test_a_new_name_with_an_at_sign_is_told_why_it_is_no_name() -> None:
+    with relight.open("memory:") as rl, pytest.raises(NotFound) as unknown:
+        rl.session("ada@example.com")
+    assert any("has no @" in hint for hint in unknown.value.hints)

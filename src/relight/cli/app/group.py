@@ -139,7 +139,7 @@ def _first_sentence(command: click.Command | None) -> str:
 def _unknown(word: str, ctx: click.Context) -> click.UsageError:
     from difflib import get_close_matches
 
-    error = click.UsageError(f"no such verb: {word[:60]!a}", ctx=ctx)
+    error = click.UsageError(f"no such verb: {word[:60]!r}", ctx=ctx)
     near = get_close_matches(word, VERBS, n=2, cutoff=0.5)
     error.cures = [f"relight {one}" for one in near] or ["relight help"]  # type: ignore[attr-defined]
     return error

@@ -169,7 +169,7 @@ def label_pairs(labels: Iterable[str]) -> dict[str, str]:
     for one in labels:
         key, separator, value = one.partition("=")
         if not separator or not key:
-            raise UsageError(f"not a label of the form KEY=VALUE: {one!a}")
+            raise UsageError(f"not a label of the form KEY=VALUE: {one!r}")
         pairs[key] = value
     return pairs
 
@@ -180,7 +180,7 @@ def since_us(since: str | None, now: datetime) -> int | None:
         return None
     found = re.fullmatch(r"(\d{1,6})([smhdw])", since)
     if found is None:
-        raise UsageError(f"not an age: {since!a}", hints=["for example 30m, 8h, 2d, 1w"])
+        raise UsageError(f"not an age: {since!r}", hints=["for example 30m, 8h, 2d, 1w"])
     begin = now - timedelta(seconds=int(found[1]) * _UNITS[found[2]])
     return round(begin.timestamp() * 1e6)
 

@@ -26,7 +26,7 @@ def copy(cli: CliContext, source: str, destination: str, refs: tuple[str, ...], 
     from relight import wiring
 
     console = cli.console
-    wiring.refuse_missing(source)
+    wiring.refuse_missing(source, "SOURCE")
     with wiring.open(source, create=False, ready=False) as rl:
         done = rl.admin.copy(destination, *refs, progress=lambda what, n, of: console.status(f"{what} {n:,} of {of:,}"))
     console.status("")

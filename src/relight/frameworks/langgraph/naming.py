@@ -63,7 +63,7 @@ def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None
             found = locate(context, thread_id)
             if found is not None:
                 return record_log.open_log(context, found)
-    raise Conflict(f"thread {thread_id!a}: both names it could have are taken by other sessions")
+    raise Conflict(f"thread {thread_id!r}: both names it could have are taken by other sessions")
 
 
 def thread_of(identity: Identity) -> str:

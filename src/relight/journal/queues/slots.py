@@ -93,7 +93,7 @@ def parse_rate(text: str) -> Rate | None:
     digits = per.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = per[len(digits) :]
     try:
-        rate = Rate(starts=int(starts), seconds=float(digits or 1) * _UNITS[unit or "s"])
+        rate = Rate(starts=int(starts), seconds=float(digits or 1) * _UNITS[unit])
     except (ValueError, KeyError):
         rate = Rate(starts=0, seconds=0)
     if not 1 <= rate.starts <= MAX_STARTS or not 0 < rate.seconds <= 7 * 86_400:

@@ -85,7 +85,7 @@ def try_tool(writer: SessionWriter, call: Call, box: Mapping[str, Tool[Any, Any]
     note_tools(writer, box)
     slot = writer.recorder.fold.slot(call.asked_seq, call.id)
     if slot is None:
-        raise UsageError(f"no call {call.id!a} was requested in this conversation")
+        raise UsageError(f"no call {call.id!r} was requested in this conversation")
     if not slot.is_open:
         return None
     tool = box.get(slot.site.name)

@@ -71,11 +71,11 @@ def _check(question: str, key: str | None, choices: Sequence[str] | None, timeou
         check_text(key, "the key of ask")
     if choices is not None:
         if isinstance(choices, str) or not 0 < len(choices) <= _MAX_CHOICES:
-            raise UsageError(f"choices are 1 to {_MAX_CHOICES} texts, not {choices!a}")
+            raise UsageError(f"choices are 1 to {_MAX_CHOICES} texts, not {choices!r}")
         for choice in choices:
             check_text(choice, "a choice")
     if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _MAX_TIMEOUT_SECONDS):
-        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!a}")
+        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     if default is not ... and timeout is None:
         raise UsageError("a default is used when the timeout is over: give both", hints=["s.ask(..., timeout=3600)"])
 

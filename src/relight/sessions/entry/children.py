@@ -261,7 +261,8 @@ def _named(writer: SessionWriter, child: Named) -> str:
         one = ChildOf(parent=parent, name=composed(child), writer=writer)
         record = _record_of(context, one, one.full_name) or context.store.find_named(one.name)
     if record is None:
-        raise NotFound(str(child), what=f"child of {_title(parent)}", hints=[f"begin it: s.spawn({child!r})"])
+        hints = [f"begin it: s.spawn({child!r})", "or first wait for the process that begins it"]
+        raise NotFound(str(child), what=f"child of {_title(parent)}", hints=hints)
     spawned = record.identity.id in writer.recorder.fold.children.values()
     if record.identity.spawned_by != parent.id and not spawned:
         raise UsageError(f"{_title(record.identity)} is not a child of {_title(parent)}")

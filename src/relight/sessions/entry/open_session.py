@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from relight.errors import Conflict, Finished, UsageError, WorkspaceUnusable
+from relight.errors import Conflict, Finished, NotFound, UsageError, WorkspaceUnusable
 from relight.files import capture, restore, workspace_check
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
@@ -159,7 +159,11 @@ def _existing(context: Context, name: str) -> tuple[Found | None, Context]:
     """By id or name; `name@seq` before the head is a fork, which is created with its first attempt."""
     if "@" not in name:
         return opening.find_existing(context, name), context
-    found = resolve(context.store, name)
+    try:
+        found = resolve(context.store, name)
+    except NotFound as error:
+        rule = "the name of a new session has no @: NAME@SEQ and NAME@LABEL are checkpoints"
+        raise NotFound(error.ref, what=error.what, hints=[*error.hints, rule]) from None
     if found.seq is None or found.seq == readable_head(context.store, found).head:
         return found, context
     from relight.history.fork import plan_fork  # imported late: most sessions are opened at their head
