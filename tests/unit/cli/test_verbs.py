@@ -242,11 +242,12 @@ def test_every_verb_explains_itself_with_two_examples_first(shell: Shell) -> Non
     for verb in VERBS:
         if verb == "demo":
             continue
-        text = shell.run("help", verb).stdout
+        text = shell.run("help", verb, COLUMNS="80").stdout
         assert text.startswith("Examples:\n"), verb
+        assert [line for line in text.splitlines() if len(line) > 80 or " RANGE " in line] == [], verb
         assert text.partition("Usage:")[0].count("  relight ") >= 2, verb
-        assert shell.run(verb, "--help").stdout == text
-    assert "with relight.open() as rl" in shell.run("help", "python").stdout
+        assert shell.run(verb, "--help", COLUMNS="80").stdout == text
+    assert "with relight.session(" in shell.run("help", "python").stdout
     assert shell.run("--help").stdout.count("\n") > 20
     assert shell.run("--version").stdout.startswith("relight ")
 

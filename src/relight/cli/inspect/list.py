@@ -103,7 +103,7 @@ class Filters(NamedTuple):
 )
 @click.option("--agent", metavar="A", help="Only this agent.")
 @click.option("--provider", metavar="P", help="Only this provider.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only this status.")
+@click.option("--status", type=click.Choice(STATUSES), metavar="S", help=f"Only this status: {', '.join(STATUSES)}.")
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="Only with this label; may be repeated.")
 @click.option("--here", is_flag=True, help="Only this directory.")
 @click.option("--since", metavar="AGE", help="Only created within AGE: 30m, 8h, 2d, 1w.")

@@ -29,7 +29,9 @@ _COLUMNS: Final = [Column("REF"), Column("KIND", drop=2), Column("AGE", right=Tr
 @click.argument("text", nargs=-1, required=True)
 @click.option("--session", type=RefType(), metavar="REF", help="Only in this session, with what it inherited.")
 @click.option("--since", metavar="AGE", help="Only steps within AGE: 30m, 8h, 2d, 1w.")
-@click.option("--most", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--most", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="At most N hits."
+)
 @json_flag
 @pass_context
 def search(

@@ -37,8 +37,10 @@ _EXIT_CODES: Final = {"failed": 1, "halted": 1, "terminated": 1}
 )
 @ref_argument()
 @click.option("-f", "--follow", is_flag=True, help="Follow until the session ends; the exit code says how.")
-@click.option("-n", "rows", type=click.IntRange(min=0), default=DEFAULT_ROWS, help="Number of rows to begin with.")
-@click.option("--after", type=click.IntRange(min=0), help="Begin after this seq: every step, no duplicate.")
+@click.option("-n", "rows", type=click.IntRange(min=0), default=DEFAULT_ROWS, metavar="N", help="Begin with N rows.")
+@click.option(
+    "--after", type=click.IntRange(min=0), metavar="SEQ", help="Begin after this seq: every step, no duplicate."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON event per line.")
 @pass_context
 def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, as_json: bool) -> int:

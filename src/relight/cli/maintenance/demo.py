@@ -38,7 +38,7 @@ _END_SECONDS: Final = 10.0
 )
 @click.option("--fast", is_flag=True, help="No pauses: a few seconds.")
 @click.option("--storm", is_flag=True, help="Kill at random moments until it is done.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the storm's delays.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the storm's delays.")
 @click.option("--keep", is_flag=True, help="Keep the store and the files, and print where.")
 @click.option("--web", is_flag=True, help="Serve the dashboard of the run until a key is pressed.")
 @json_flag
