@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import relight
-from relight import types
+from relight import testing, types
 from tools.surface import NOUNS, Module, is_property, methods, read
 
 _HEAD = """# Python
@@ -49,6 +49,7 @@ def python_page() -> str:
         said = f": {what}" if what else ""
         sections.append(f"## {receiver}\n\n`{name}`{said}. {_first(ast.get_docstring(node))}\n")
         sections += [_entry(read(module), one, receiver) for one in methods(node)]
+    sections += ["## relight.testing\n\nFor tests of your own agent: [Testing](../testing.md).\n", *_testing()]
     sections.append("## Types\n\nBy the module to import them from.\n\n" + "\n".join(_types()) + "\n")
     return "\n".join(sections)
 
@@ -107,6 +108,22 @@ def _plain(text: str) -> str:
         else:
             found.append(part)
     return ".".join(found)
+
+
+def _testing() -> Iterator[str]:
+    """What `relight.testing` exports: functions, classes with their methods, fixtures."""
+    for name in testing.__all__:
+        module = read(f"relight.testing.{testing._MODULES[name]}")
+        node = module.named(name)
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            yield _entry(module, node, "relight.testing")
+            continue
+        is_class = isinstance(node, ast.ClassDef)
+        assert isinstance(node, ast.ClassDef | ast.FunctionDef)
+        meaning = _first(ast.get_docstring(node)) if is_class else f"A fixture. {_first(ast.get_docstring(node))}"
+        yield f"### relight.testing.{name}\n\n{meaning}\n"
+        if isinstance(node, ast.ClassDef):
+            yield from (_entry(module, one, name) for one in methods(node))
 
 
 def _types() -> Iterator[str]:

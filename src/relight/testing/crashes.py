@@ -29,7 +29,7 @@ from relight.values.call import OUTCOME_UNKNOWN
 
 _HINT: Final = (
     "hint: what an agent does outside of its tools and of s.once happens again in each life; keep what it has to"
-    " remember in s.state or in its messages"
+    " remember in s.state or in its messages; what may run again under one key is counted by effects.add(TEXT, key=KEY)"
 )
 _SHOWN: Final = 300
 _MEMORY: Final = "/dev/shm"

@@ -20,16 +20,18 @@ class Effects:
     def __repr__(self) -> str:
         return f"<Effects {dict(self.counts())}>"
 
-    def add(self, what: str) -> None:
-        """It happened, once more."""
+    def add(self, what: str, *, key: str | None = None) -> None:
+        """It happened, once more. With a `key`, such as the idempotency key of a call: once a key."""
         with self.path.open("ab", buffering=0) as file:
-            file.write(json.dumps(what).encode() + b"\n")
+            file.write(json.dumps([what, key]).encode() + b"\n")
 
     def counts(self) -> Counter[str]:
         """How often each has happened."""
         if not self.path.exists():
             return Counter()
-        return Counter(map(json.loads, self.path.read_text(encoding="utf-8").splitlines()))
+        added = [tuple(json.loads(line)) for line in self.path.read_text(encoding="utf-8").splitlines()]
+        keyed = {one for one in added if one[1] is not None}
+        return Counter(what for what, _ in [*keyed, *(one for one in added if one[1] is None)])
 
     def clear(self) -> None:
         """Nothing has happened."""

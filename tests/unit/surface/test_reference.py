@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import relight
-from relight import types
+from relight import testing, types
 from tests.house.files import ROOT
 from tools.python_reference import python_page
 from tools.surface import NOUNS
@@ -14,6 +14,7 @@ def test_every_public_name_is_in_the_reference_and_it_is_fresh() -> None:
     assert page == python_page(), "run: make docs"
     modules = ("aio", "errors", "types")
     assert [name for name in (*relight.__all__, *types.__all__) if f".{name}" not in page and name not in modules] == []
+    assert [name for name in testing.__all__ if f"### relight.testing.{name}\n" not in page] == []
     with relight.open("memory:") as rl, rl.session("a") as s:
         verbs = [f"{noun}.{verb}" for noun in NOUNS for verb in dir(getattr(rl, noun)) if not verb.startswith("_")]
         assert [verb for verb in verbs if f"### rl.{verb}\n" not in page] == []

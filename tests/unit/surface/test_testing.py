@@ -122,6 +122,25 @@ def test_crash_everywhere_passes_a_right_agent(relight_effects: Effects, way: st
 
 
 @pytest.mark.crash
+def test_crash_everywhere_counts_an_effect_that_may_run_again_once_a_key(relight_effects: Effects) -> None:
+    @relight.tool(effect="idempotent")
+    def charge(amount: int, idempotency_key: str) -> str:
+        relight_effects.add(f"charged {amount}", key=idempotency_key)
+        return "charged"
+
+    def agent() -> None:
+        with relight.session("pay") as s:
+            script = [[{"charge": {"amount": 5}}, {"charge": {"amount": 5}}], "Paid."]
+            s.run(ScriptedModel(script), tools=[charge], prompt="Pay")
+
+    crash_everywhere(agent, effects=relight_effects, max_deaths=12, seconds=300)
+    relight_effects.clear()
+    for key in ("a", "a", "b", None, None):
+        relight_effects.add("x", key=key)
+    assert relight_effects.counts() == {"x": 4}
+
+
+@pytest.mark.crash
 def test_crash_everywhere_finds_an_effect_outside_of_relight(relight_effects: Effects) -> None:
     mailer = Mailer(relight_effects)
     with pytest.raises(AssertionError, match="'outside' happened 2 times, undisturbed 1 times") as found:

@@ -38,9 +38,12 @@ class PlainLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
-        extra = " ".join(f"{key}={_printable(value)}" for key, value in _extra(record).items())
-        line = f"{at} {record.levelname.lower():<7} {_printable(record.getMessage())} {extra}".rstrip()
-        return redactor().text(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
+        # By field, as in JSON: in a whole line the id of a session would be taken for that of a login (session=...).
+        fields = redactor().value(_as_texts(_extra(record)))
+        extra = " ".join(f"{key}={_printable(value)}" for key, value in fields.items())
+        event = redactor().text(record.getMessage())
+        line = f"{at} {record.levelname.lower():<7} {_printable(event)} {extra}".rstrip()
+        return f"{line}\n{redactor().text(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 def _as_texts(fields: dict[str, object]) -> dict[str, object]:
