@@ -97,7 +97,7 @@ def _find_invalid(value: Any, root: str, depth: int) -> None:
 def check_text(value: Any, what: str) -> str:
     """The value if it is text; else InvalidMessage that names the field."""
     if type(value) is not str:
-        raise InvalidMessage(f"a {type(value).__name__} is not text", path=what)
+        raise InvalidMessage(f"{type(value).__name__} is not text", path=what)
     return value
 
 
@@ -113,7 +113,7 @@ def _check_value(item: Any, trail: Any, root: str) -> None:
         hints.append("pass sorted(...)")
     elif isinstance(item, dict | list | str | int | float):
         hints.append(f"pass a plain value instead of the subclass {name}")
-    raise _refused(f"a {name} is not JSON", trail, root, hints)
+    raise _refused(f"{name} is not JSON", trail, root, hints)
 
 
 def _refused(why: str, trail: Any, root: str, hints: list[str] | None = None) -> InvalidMessage:

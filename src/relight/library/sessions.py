@@ -83,6 +83,10 @@ class Sessions(Noun):
         if sort.removeprefix("-") not in listing.SORTS:
             raise UsageError(f"no such order: {sort!r}", hints=[f"one of {', '.join(listing.SORTS)}, or -NAME"])
         wanted = frozenset(STATUSES if status is None else [status] if isinstance(status, str) else status)
+        if unknown := wanted - frozenset(STATUSES):
+            raise UsageError(
+                f"no such status: {', '.join(map(repr, unknown))}", hints=[f"one of {', '.join(STATUSES)}"]
+            )
         query = Query(
             agent=agent,
             provider=provider,

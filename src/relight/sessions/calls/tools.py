@@ -206,6 +206,10 @@ def toolbox(tools: Tools | None) -> dict[str, Tool[Any, Any]]:
         return {}
     if isinstance(tools, Mapping):
         return {name: _declared(function, name) for name, function in tools.items()}
+    if callable(tools):
+        raise UsageError(
+            "tools is a list of functions, not one", hints=[f"tools=[{getattr(tools, '__name__', 'TOOL')}]"]
+        )
     found = [_declared(function, None) for function in tools]
     return {one.name: one for one in found}
 
@@ -221,7 +225,8 @@ def _declared(function: Any, name: str | None) -> Tool[Any, Any]:
     elif callable(function):
         declared = tool(name=name or str(getattr(function, "__name__", "tool")))(function)
     else:
-        raise UsageError(f"a tool must be a function, not {type(function).__name__}")
+        hints = ["give the function here, and its schema to your client"] if isinstance(function, Mapping) else []
+        raise UsageError(f"a tool must be a function, not {type(function).__name__}", hints=hints)
     if not isinstance(declared.run, MethodType) and (parameters_of(declared.run) or ("",))[0] in ("self", "cls"):
         hints = [f"give the method of an object: tools=[thing.{declared.run.__name__}]"]
         raise UsageError(f"the tool {declared.name!r} is a method of no object", hints=hints)

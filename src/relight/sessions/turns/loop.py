@@ -23,7 +23,7 @@ from relight.sessions.calls.tools import Tool, Tools, toolbox
 from relight.sessions.coroutines import Program, drive
 from relight.sessions.model_calls import ask_model, commit_reply
 from relight.sessions.session_writer import SessionWriter
-from relight.sessions.turns.prompts import answer_to, append_prompt, is_new_prompt, reopen_for
+from relight.sessions.turns.prompts import answer_to, append_prompt, check_prompt, is_new_prompt, reopen_for
 from relight.values.call import Call
 from relight.values.policy import LoopGuard, Retry
 
@@ -35,6 +35,9 @@ MAX_TURNS: Final = 200
 
 def run_program(turns: Turns, model: Callable[..., Any], retry: Retry) -> Program[Any]:
     """Ask the model at each turn until there is a verdict; the result, or what an earlier prompt was answered."""
+    if not callable(model):
+        hints = ["def model(messages): return client.messages.create(..., messages=messages)"]
+        raise UsageError(f"the model is a function of the messages, not {type(model).__name__}", hints=hints)
     turns.writer.refuse_coroutine(model, "the model")
     while (yield from turns.advance()) is not None:
         commit_reply(turns.writer, (yield from ask_model(turns.writer, model, retry)))
@@ -58,6 +61,7 @@ class Turns:
     ) -> None:
         if in_doubt not in ("tell", "wait"):
             raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
+        check_prompt(prompt)
         self.writer = writer
         self._tools: Mapping[str, Tool[Any, Any]] | None = toolbox(tools) if tools is not None else None
         self._prompt, self._prompt_id = prompt, prompt_id
@@ -69,6 +73,7 @@ class Turns:
     def advance(self) -> Program[Turn | None]:
         """Run the open calls; then the turn to give a reply to, or None if the session has a verdict."""
         writer = self.writer
+        writer.refuse_in_batch("a run")
         if self._number < 0 and not (yield from self._begin()):
             return None
         yield from self.run_calls(writer.pending_calls())

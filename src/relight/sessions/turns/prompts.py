@@ -6,6 +6,7 @@ whatever the text. Without one, the text of the program's newest prompt is that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +19,14 @@ from relight.sessions.opening import CLAIM_TRIES, FIRST_PAUSE_SECONDS, MAX_PAUSE
 from relight.sessions.session_writer import SessionWriter
 from relight.values.checkpoint import Checkpoint
 from relight.values.view import Text
+
+
+def check_prompt(prompt: Any) -> None:
+    """UsageError for what no provider takes as a user's turn: a whole message, or a text without a word."""
+    if isinstance(prompt, Mapping):
+        raise UsageError("a prompt is a text, not a message", hints=["append a message: s.append(message)"])
+    if isinstance(prompt, str) and not prompt.strip():
+        raise UsageError("the prompt is empty")
 
 
 def is_new_prompt(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> bool:
@@ -59,6 +68,7 @@ def append_prompt(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> 
 def prompt_once(writer: SessionWriter, prompt: str, prompt_id: str | None) -> Program[Checkpoint | None]:
     """Append the prompt if it is a new one, reopening a finished session for it; None if the session has had it."""
     writer.refuse_in_batch("prompt")
+    check_prompt(prompt)
     if writer.is_finished:
         yield from reopen_for(writer, prompt, prompt_id)
     made = append_prompt(writer, prompt, prompt_id) if is_new_prompt(writer, prompt, prompt_id) else None

@@ -1,0 +1,83 @@
+"""Mistakes of a first program: told at once, with what to write instead, before anything is asked or saved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import relight
+from relight.errors import UsageError
+from relight.testing import ScriptedModel
+
+CALLS: list[Any] = []
+
+
+def look(x: int) -> str:
+    return "seen"
+
+
+def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    CALLS.append(messages)
+    return {"role": "assistant", "content": "done"}
+
+
+def in_batch(s: Any) -> None:
+    with s.batch():
+        s.run(model, prompt="a")
+
+
+def turns_in_batch(s: Any) -> None:
+    with s.batch():
+        for turn in s.turns(prompt="a"):
+            turn.reply(model(s.messages))
+
+
+MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a run in a batch": (in_batch, "cannot be part of a batch"),
+    "turns in a batch": (turns_in_batch, "cannot be part of a batch"),
+    "one tool instead of a list": (lambda s: s.run(model, tools=look, prompt="a"), "tools is a list of functions"),
+    "a schema instead of a tool": (
+        lambda s: s.run(model, tools=[relight.tool(look).schema("openai")], prompt="a"),
+        "a tool must be a function, not dict",
+    ),
+    "the name of a model": (lambda s: s.run("gpt-5", prompt="a"), "the model is a function of the messages, not str"),
+    "a message as a prompt": (lambda s: s.prompt({"role": "user", "content": "a"}), "a prompt is a text"),
+    "a message as the prompt of a run": (lambda s: s.run(model, prompt={"role": "user"}), "a prompt is a text"),
+    "an empty prompt": (lambda s: s.run(model, prompt=" "), "the prompt is empty"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_refused_before_the_model_is_asked_and_anything_is_saved(mistake: str) -> None:
+    do, said = MISTAKES[mistake]
+    CALLS.clear()
+    with relight.open("memory:") as rl, rl.session("a") as s:
+        with pytest.raises(UsageError, match=said):
+            do(s)
+        assert (CALLS, s.messages, s.head.rpartition("@")[2]) == ([], [], "1")
+
+
+def test_a_run_in_a_batch_is_refused_in_the_awaited_form_too() -> None:
+    async def main() -> None:
+        async with relight.aio.open("memory:") as rl, rl.session("a") as s, s.batch():
+            with pytest.raises(UsageError, match="cannot be part of a batch"):
+                await s.run(ScriptedModel(["x"]), prompt="a")
+
+    asyncio.run(main())
+
+
+def test_a_batch_inside_of_a_turn_is_one_step_with_its_reply() -> None:
+    with relight.open("memory:") as rl, rl.session("a") as s:
+        for turn in s.turns(prompt="a"):
+            with s.batch():
+                turn.reply(model(s.messages))
+                s.state["turns"] = turn.number
+        assert (s.result, dict(s.state)) == ("done", {"turns": 1})
+
+
+def test_an_unknown_status_is_refused_instead_of_matching_nothing() -> None:
+    with relight.open("memory:") as rl, pytest.raises(UsageError, match="no such status: 'asleep'"):
+        list(rl.sessions.list(status="asleep"))  # type: ignore[arg-type]
