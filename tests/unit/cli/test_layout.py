@@ -310,6 +310,12 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     assert wide == []
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_id_beside_a_name_in_another_script_is_never_cut_off(width: int) -> None:
+    lines = drawn("list", Style(width=width, terminal=True))
+    assert [line for line in lines if "e4b896 世界" in line], "\n".join(lines)
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_colour_adds_nothing_but_colour(name: str) -> None:
     plain = drawn(name, Style(width=80, terminal=True))

@@ -319,11 +319,12 @@ def _strip_item(info: SessionInfo, now: datetime, style: Style, *, room: int) ->
 
 
 def _name_of(info: SessionInfo, depth: int) -> Part:
-    """The name, with the id to type where not everybody's keyboard has the name's letters; children are indented."""
+    """The name, after the id to type where not everybody's keyboard has the name's letters: a narrow column cuts off
+    the end, and text from right to left would move what is behind it. Children are indented."""
     under = "  " * depth
     if info.name is None:
         return Span(under + short_id(info.id), "dim")
-    return Span(under + (info.name if info.name.isascii() else f"{info.name} ({short_id(info.id)})"), "bold")
+    return Span(under + (info.name if info.name.isascii() else f"{short_id(info.id)} {info.name}"), "bold")
 
 
 def _row(info: SessionInfo, now: datetime, style: Style, listing: Listing, *, away: bool) -> list[Part]:
