@@ -9,7 +9,7 @@ turn limit, or if the last reply was cut off. Both forms take their decisions in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final, Literal, NamedTuple
 
@@ -33,7 +33,7 @@ MAX_TURNS: Final = 200
 """replies to one prompt, over all attempts"""
 
 
-def run_program(turns: Turns, model: Callable[..., Any], retry: Retry) -> Program[Any]:
+def run_program(turns: Turns, model: Any, retry: Retry) -> Program[Any]:
     """Ask the model at each turn until there is a verdict; the result, or what an earlier prompt was answered."""
     if not callable(model):
         hints = ["def model(messages): return client.messages.create(..., messages=messages)"]
