@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import relight
+from relight.text import format as words
 from tests.integration.browser.conftest import SCREENSHOTS, Site
 from tests.integration.browser.test_access import unfolded, violations
 
@@ -85,6 +86,40 @@ def test_both_panes_are_accessible(scene: Site, scheme: Any) -> None:
     assert violations(page) == []
 
 
+def axis_of(page: Page) -> list[Any]:
+    """What it covers, in words and as the scale of every bar, and its times with their places in percent."""
+    scale = "one => [one.querySelector('svg.tl').viewBox.baseVal.width.toFixed(1)]"
+    ticks = "all => all.map(one => [one.textContent, Math.round(parseFloat(one.getAttribute('x')))])"
+    return [
+        page.locator("#axis > .dim").text_content(),
+        page.locator("#rows").evaluate(scale),
+        page.locator("#axis text").evaluate_all(ticks),
+    ]
+
+
+def test_the_axis_of_a_page_that_dropped_rows_is_that_of_the_rows_it_has(site: Site) -> None:
+    s = site.rl.session("long", provider="anthropic")
+    s.append({"role": "user", "content": "begin"})
+    page = site.page(address(site, "long"))
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    for n in range(1300):
+        s.append({"role": "assistant", "content": [{"type": "text", "text": f"update {n}"}]})
+    expect(page.locator("#rows > .row").last).to_contain_text("update 1299")
+    expect(page.get_by_role("link", name="earlier steps")).to_be_visible()
+    s.close()
+    page.evaluate("relight.read()")
+    after = int(page.locator("#rows").get_attribute("data-after") or 0)
+    assert after > 100
+    low, high = (float(page.locator("#rows").get_attribute(f"data-{edge}") or 0) for edge in ("low", "high"))
+    bars = "all => all.map(one => Number(one.getAttribute('x')))"
+    first = min(page.locator("#rows svg.tl rect.model").evaluate_all(bars))
+    assert low <= first and first - low < (high - low) / 10, f"the axis begins at {low}, its first bar at {first}"
+    lasts = page.locator("#axis > .dim").text_content() or ""
+    times = [one.at for one in site.rl.history.events(s.id, after=after - 1)]
+    seconds = (times[-1] - times[0]).total_seconds()
+    assert lasts == words.duration(seconds), f"{lasts} for {seconds} s"
+
+
 def test_the_axis_grows_with_a_live_session_and_attempts_alike_stay_one_line(site: Site) -> None:
     for number in range(8):
         s = site.rl.session("loops", provider="anthropic")
@@ -107,9 +142,12 @@ def test_the_axis_grows_with_a_live_session_and_attempts_alike_stay_one_line(sit
     boxes = page.locator("#rows svg.tl").evaluate_all("all => [...new Set(all.map(e => e.getAttribute('viewBox')))]")
     assert len(boxes) == 1, "all bars have one scale"
     page.wait_for_function("high => Number(document.querySelector('#rows').dataset.high) > high", arg=high)
+    s.close()  # what is over is measured alike by a page that is opened now
+    page.evaluate("relight.read()")
+    fresh = site.page(address(site, "loops"))
+    assert axis_of(page) == axis_of(fresh), "the page that was open has other times on its axis"
     fold.locator("summary").click()
     expect(fold.locator(".row").first).to_be_visible()
-    s.close()
 
 
 def test_a_call_that_is_read_while_it_runs_gets_its_result(site: Site) -> None:

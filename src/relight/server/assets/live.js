@@ -349,6 +349,7 @@
         if (Number(part.dataset.upto) >= Number(part.dataset.newest)) link.closest("p").remove();
       }
       relight.grow?.(part);
+      relight.read(); // the axis of all of them
     } catch { relight.toast("loading failed", { bad: true }); }
     finally { link.classList.remove("htmx-request"); }
   });

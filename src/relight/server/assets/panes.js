@@ -122,11 +122,17 @@
       for (const name of one.matches("line") ? ["x1", "x2"] : ["x"]) one.setAttribute(name, share);
     }
   }
-  relight.grow = (list) => { // more rows: a page never shows less time than before
+  relight.grow = (list) => { // other rows: with them come the axis of all that the page has, or the edges of a part
     if (!list.dataset.high) return;
+    const caption = list.nextElementSibling, ticks = $("#axis") ? caption?.nextElementSibling : null;
     if (!rows.dataset.zoomed) {
-      rows.dataset.low = Math.min(Number(rows.dataset.low), Number(list.dataset.low));
+      rows.dataset.low = ticks ? list.dataset.low : Math.min(Number(rows.dataset.low), Number(list.dataset.low));
       rows.dataset.high = Math.max(Number(rows.dataset.high), Number(list.dataset.high));
+      if (ticks) {
+        $("#axis > .dim").textContent = caption.textContent;
+        $("#axis .ticks").setAttribute("aria-label", ticks.getAttribute("aria-label"));
+        $("#axis .ticks").replaceChildren(...ticks.childNodes);
+      }
     }
     scale();
     const open = $("[data-pending]", pane); // the call that one reads may have ended

@@ -253,7 +253,7 @@ def _list(site: Site, info: SessionInfo, window: Window, request: Request, *, fo
     inner = render("rows.html", groups=groups, session=info.id, shown_at=None, axis=axis, earlier=0)
     edges = f'data-after="{window.after}" data-upto="{window.upto}" data-newest="{window.newest}"'
     edges += f' data-low="{axis.low:.3f}" data-high="{axis.high:.3f}"'
-    return f"<ol {edges}>{inner}</ol>"
+    return f"<ol {edges}>{inner}</ol>{render('axis.html', axis=axis) if 'from' in request.query_params else ''}"
 
 
 def _asked(request: Request) -> tuple[Any, Any]:
@@ -276,7 +276,8 @@ def _axis(site: Site, info: SessionInfo, window: Window, request: Request) -> Ax
         origin = after
     else:  # rows before or after those of the page are measured together with its origin
         after, upto = min(after, origin), min(max(upto, origin + 1), info.seq)
-    return site.axes.of(site.rl, info, site.now(), after=after, upto=upto, origin=origin, zoom=zoom)
+    shown = position(asked.get("from")) or 0
+    return site.axes.of(site.rl, info, site.now(), after=after, upto=upto, origin=origin, shown=shown, zoom=zoom)
 
 
 # -- tabs -------------------------------------------------------------------------------------------------------------

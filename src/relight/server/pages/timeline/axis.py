@@ -74,10 +74,11 @@ class Axis:
         *,
         origin: float,
         is_open: bool,
+        shown: float | None = None,
         zoom: tuple[float, float] | None = None,
     ) -> None:
-        """`origin`: the time with the coordinate 0. `is_open`: the last span has not ended. `zoom`: the times to
-        show."""
+        """`origin`: the time with the coordinate 0. `is_open`: the last span has not ended. `shown`: where the rows of
+        the page begin, if that is later than the first span. `zoom`: the times to show."""
         self.begins = spans[0].begins if spans else origin
         self.ends = max(spans[-1].ends if spans else origin, self.begins + 0.001)
         self.is_open = is_open
@@ -89,6 +90,9 @@ class Axis:
             self._spared.append(self._spared[-1] + one.spared)
         self._shift = 0.0
         self._shift = self.x(origin)
+        if shown is not None and self.begins < shown < self.ends:
+            self._shift -= shown - self.begins
+            self.begins = shown
         self.low, self.high = self.x(self.begins), self.x(self.ends)
         self.zoomed = zoom is not None
         if zoom is not None:
@@ -113,7 +117,7 @@ class Axis:
     def caption(self) -> str:
         """What the axis covers, and what is folded."""
         text = words.duration(self.ends - self.begins)
-        folded = sum(one.ends - one.begins for one in self._folds)
+        folded = sum(one.ends - max(one.begins, self.begins) for one in self._folds if one.ends > self.begins)
         return f"{text}; {words.duration(folded)} of idle time folded" if folded else text
 
     def percent(self, x: float) -> float:

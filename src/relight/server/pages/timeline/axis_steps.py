@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import threading
 from collections import OrderedDict
 from contextlib import suppress
@@ -46,9 +47,11 @@ class Axes:
         after: int,
         upto: int,
         origin: int,
+        shown: int = 0,
         zoom: tuple[float, float] | None = None,
     ) -> Axis:
-        """The axis of the steps after < seq <= upto; the first step after `origin` has the coordinate 0."""
+        """The axis of the steps after < seq <= upto; the first step after `origin` has the coordinate 0. The axis begins
+        with the rows of the page: those after `shown`."""
         is_end = upto >= info.seq
         # Only a window up to the end grows; any other is read for one request.
         measured = self._at(info.id, after) if is_end else _new(after)
@@ -60,11 +63,13 @@ class Axes:
                     measured.upto = event.seq
             spans, attempts, times = list(measure.spans), [at for at, _ in measure.attempts], measure.times
             begins = next((at for seq, at in times if seq > origin), times[-1][1] if times else now.timestamp())
+            first = bisect.bisect_right(times, shown, key=lambda one: one[0])
+            begun = times[first - 1][1] if first else None
             going = measure.going_on(now.timestamp(), live=info.status in LIVE)
         is_open = is_end and going is not None and info.status in LIVE | {"waiting", "queued"}
         if is_open and going is not None:
             spans.append(going)
-        return Axis(spans, attempts, origin=begins, is_open=is_open, zoom=zoom)
+        return Axis(spans, attempts, origin=begins, is_open=is_open, shown=begun, zoom=zoom)
 
     def _at(self, session: str, after: int) -> _Measured:
         with self._lock:
