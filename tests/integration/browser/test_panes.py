@@ -139,6 +139,8 @@ def test_the_axis_grows_with_a_live_session_and_attempts_alike_stay_one_line(sit
     expect(fold).to_have_count(1)
     ids = page.locator("#rows .row").evaluate_all("all => all.map((one) => one.id)")
     assert len(ids) == len(set(ids)), "each row is there once"
+    seqs = page.locator("#rows > .row").evaluate_all("all => all.map((one) => Number(one.dataset.seq))")
+    assert seqs == sorted(seqs), "the rows are in the order of their steps"
     boxes = page.locator("#rows svg.tl").evaluate_all("all => [...new Set(all.map(e => e.getAttribute('viewBox')))]")
     assert len(boxes) == 1, "all bars have one scale"
     page.wait_for_function("high => Number(document.querySelector('#rows').dataset.high) > high", arg=high)

@@ -241,12 +241,11 @@
     let place = null, added = 0;
     for (const row of [...list.children]) {
       if (Number(row.dataset.seq) <= from) place = row;
-      else if (row.matches(".fold")) place = row; // attempts alike: its rows are brought up to date in it
-      else if (!ids.has(row.id)) row.remove(); // a call that has its reply now, and is shown there
+      else if (!row.matches(".fold") && !ids.has(row.id)) row.remove(); // a call that has its reply now, and is shown there
     }
     for (const row of fresh) {
-      const old = document.getElementById(row.id), mine = old?.parentElement === list ? old : null;
-      if (old?.closest(".fold") && list.contains(old)) { morph(old, row); continue; }
+      const old = document.getElementById(row.id), mine = old?.parentElement === list ? old : null, fold = old?.closest("#rows > .fold");
+      if (fold) { morph(old, row); place = fold; continue; } // attempts alike: its rows are brought up to date in it
       if (mine) for (const kept of ["on", "new", "here", "earlier"]) row.classList.toggle(kept, mine.classList.contains(kept));
       if (mine) morph(mine, row);
       if (Number(row.dataset.seq) <= from) continue; // a call that began before, and ended now
