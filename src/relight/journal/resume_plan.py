@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -84,6 +84,11 @@ def plan_hash(head: Head, seq: int | None) -> str:
     """Hash that changes whenever the session moved in a way that could change the plan."""
     text = f"{head.session}:{head.seq}:{head.epoch}:{head.head}:{seq}"
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def naming_hash(name: str | None, labels: Mapping[str, str]) -> str:
+    """Hash that changes with the name or a label, which no step records. Behind a plan hash it pins them too."""
+    return sha256(msgspec.json.encode([name, sorted(labels.items())])).hexdigest()[:16]
 
 
 def _missing(info: SessionInfo, files: FilesState) -> Reason:

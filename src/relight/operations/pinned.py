@@ -7,22 +7,23 @@ caller's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from relight.errors import Conflict, PlanMoved, StoreUnavailable
 from relight.history.loading import Found
-from relight.journal.resume_plan import plan_hash
+from relight.journal.resume_plan import naming_hash, plan_hash
 from relight.ports.store import Record, Store
 from relight.sessions.context import Context
-from relight.values.session import Head
+from relight.values.session import Head, Identity
 from relight.values.step import Committed, Draft
 
 
 def pin(context: Context, found: Found, plan: str) -> Context:
-    """The same context, for a session that was shown with this plan hash. PlanMoved if it has changed."""
+    """The same context, for a session that was shown with this plan hash, which `naming_hash` may follow. PlanMoved if
+    it has changed."""
     return msgspec.structs.replace(context, store=cast(Store, PinnedStore(context.store, found, plan)))
 
 
@@ -30,7 +31,7 @@ class PinnedStore:
     """Delegates to the store; reads and writes of the pinned session are checked."""
 
     def __init__(self, store: Store, found: Found, plan: str) -> None:
-        self._store, self._found, self._plan = store, found, plan
+        self._store, self._found, self._plan, self._naming = store, found, plan[:16], plan[16:]
         self._begun = False
         self._same(Record(identity=found.identity, head=found.head))
 
@@ -69,6 +70,19 @@ class PinnedStore:
         self._begun = True
         return committed
 
+    def update(self, session: str, change: Callable[[Identity], Identity]) -> Identity:
+        """Change an identity. The first change of the pinned one is of a name and labels as they were shown."""
+
+        def checked(now: Identity) -> Identity:
+            if session == self._found.identity.id:
+                self._same(Record(identity=now, head=self._found.head))
+            return change(now)
+
+        changed = self._store.update(session, checked)
+        if session == self._found.identity.id:
+            self._naming = ""  # they are what this change made of them
+        return changed
+
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
         """Remove sessions. A writer of the pinned one would have to claim it first, which changes the epoch."""
         try:
@@ -87,7 +101,8 @@ class PinnedStore:
         if self._begun or record is None or record.identity.id != self._found.identity.id:
             return record
         now = plan_hash(record.head, self._found.seq) if record.head is not None else ""
-        if now != self._plan:
+        renamed = self._naming and self._naming != naming_hash(record.identity.name, record.identity.labels)
+        if now != self._plan or renamed:
             title = record.identity.name or record.identity.id[:8]
-            raise PlanMoved(title, shown=self._plan[:32], now=now)
+            raise PlanMoved(title, shown=self._plan, now=now)
         return record

@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from relight.errors import PlanMoved, RelightError, StoreUnavailable, UsageError
 from relight.history.documents import encoded, plan_document
+from relight.journal.resume_plan import naming_hash
 from relight.journal.retention import days_text
 from relight.library.facade import Relight
 from relight.ports.clock import Clock
@@ -38,8 +39,9 @@ from relight.values.tombstone import Tombstone
 _MAX_KEY_LENGTH: Final = 200
 MAX_CONCURRENT_ACTIONS: Final = 24
 """fewer than the server has threads: a start or stop waits for a process, and reads must not wait for it"""
-_ETAG: Final = re.compile(r"(?:([0-9a-f]{16})\.)?[0-9a-f]{32}(?:-[a-z]+)?")
-"""an ETag of a response: version, digest, coding; a plan hash has 16 digits"""
+_ETAG: Final = re.compile(r"(?:([0-9a-f]{32})\.)?[0-9a-f]{32}(?:-[a-z]+)?")
+"""an ETag of a response: version, digest, coding"""
+_PLAN: Final = re.compile(r"[0-9a-f]{16}")
 _FREE_TEXT: Final = frozenset({"prompt", "text", "result", "edit"})
 """request members of which the audit log has the length only; the journal has the text"""
 
@@ -66,7 +68,8 @@ Change = Callable[[Relight], ActionResult]
 def version_of(rl: Relight, ref: str) -> str:
     """What an ETag of a session or checkpoint has besides the digest of the response: the state that changes with
     `If-Match` require. The digest alone would change with every second that passes."""
-    return rl.runs.plan_hash(ref)
+    info, plan = rl.sessions.get(ref), rl.runs.plan_hash(ref)
+    return plan and plan + naming_hash(info.name, info.labels)
 
 
 def _location(body: bytes) -> str | None:
@@ -190,12 +193,12 @@ class ActionRunner:
         given = plan_hash.strip().removeprefix("W/").strip('"') if plan_hash is not None else "*"
         if ref is None or given == "*":
             return do(self._rl)
-        etag = _ETAG.fullmatch(given)
+        is_plan, etag = _PLAN.fullmatch(given), _ETAG.fullmatch(given)
         try:
             return do(self._rl.pinned(ref, self._plan_of(ref, etag[1] or "") if etag is not None else given))
         except PlanMoved as moved:
             plan = plan_document(self._rl.runs.plan(ref))
-            if etag is not None:
+            if not is_plan:
                 stale = Stale(f"{ref}: it changed since the response with this ETag; nothing was done")
                 stale.hints = ("GET it again, decide, and send the new ETag",)
                 stale.plan = plan  # type: ignore[attr-defined]
@@ -206,9 +209,8 @@ class ActionRunner:
     def _plan_of(self, ref: str, version: str) -> str:
         """The plan hash that an ETag's version stands for, in a change of a checkpoint too: the ETag may be that of
         its session."""
-        here = self._rl.runs.plan_hash(ref)
         session = ref.partition("@")[0]
-        return here if session != ref and version == version_of(self._rl, session) else version
+        return version_of(self._rl, ref) if session != ref and version == version_of(self._rl, session) else version
 
     # -- the key ----------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,14 @@ def test_a_session_is_renamed_and_labelled_without_a_step(harness: ServerHarness
     assert (changed.json()["name"], changed.json()["labels"]) == ("Anmeldung", {"sprint": "4"})
     assert changed.json()["seq"] == before.json()["seq"]
     path = "/api/sessions/Anmeldung"
+    # Whoever decided on the former labels is told, though no step was written since.
+    for stale in (before.headers["etag"], '"of-another-server"'):
+        refused = Answer(client.patch(path, json={"labels": {"sprint": "5"}}, headers={"If-Match": stale}))
+        assert (refused.status, refused.code) == (412, "RL-6009"), refused.document
+    now = client.get("/api/sessions/Anmeldung")
+    assert now.json()["labels"] == {"sprint": "4"}
+    again = client.patch("/api/sessions/Anmeldung", json=asked, headers={"If-Match": now.headers["etag"]})
+    assert again.status_code == 200, again.text
     assert [one["name"] for one in client.get("/api/sessions?label=sprint=4").json()["items"]] == ["Anmeldung"]
     assert client.get("/api/sessions?label=team=web").json()["items"] == []
     assert client.patch(path, json={}).json()["name"] == "Anmeldung"
