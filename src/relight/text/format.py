@@ -16,7 +16,7 @@ from relight.text.safe import one_line, shortened
 from relight.values.call import PlannedCall
 from relight.values.info import AttentionKind, FilesPlan, ResumePlan, SessionInfo
 from relight.values.policy import Policy
-from relight.values.status import LIVE, Status, headline
+from relight.values.status import LIVE, Status, first_line, headline
 
 _MAX_CALLS: Final = 8
 Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
@@ -200,8 +200,7 @@ def now_text(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) -
     if info.status == "queued":
         return doubt + queued_text(info, now, unserved)
     # Not cut to a width here: the caller knows its own, and a pipe has none.
-    first = (info.reason or "").strip().partition("\n")[0]
-    return doubt + one_line(first or said)
+    return doubt + one_line(first_line(info.reason) or said)
 
 
 def conversation(plan: ResumePlan) -> str:

@@ -50,9 +50,15 @@ def bounded_text(text: str) -> str:
     return f"{text[:half]}\n[cut: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
 
 
+def first_line(text: str | None) -> str:
+    """The first line of a reason, as a person reads it: the stored `left` is a word for programs."""
+    first = (text or "").strip().partition("\n")[0].rstrip()
+    return "left unfinished by its program" if first == "left" else first
+
+
 def headline(text: str | None) -> str:
     """The first line of a reason, for tables and notes."""
-    first = (text or "").strip().partition("\n")[0].rstrip()
+    first = first_line(text)
     return first if len(first) <= _HEADLINE else first[: _HEADLINE - 1] + "…"
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from relight.errors import Corrupt, StoreError
+from relight.journal.limits import is_limit
 from relight.journal.retention import days_text
 from relight.server.api.actions import action_document
 from relight.server.api.statistics import statistics
@@ -224,7 +225,8 @@ def needs_by_kind(found: Needing, now: datetime) -> dict[str, Needs]:
     for info in found.sessions:
         if info.attention is not None:
             # Halted with a failure: the same failure repeated until the retries were used up.
-            quarantined = info.attention.kind == "halted" and info.failure is not None
+            failed = info.failure is not None and not is_limit(info.failure)
+            quarantined = info.attention.kind == "halted" and failed
             head = QUARANTINE if quarantined else HEADS[info.attention.kind]
             if quarantined:
                 numbers[QUARANTINE] += 1

@@ -114,13 +114,14 @@ def header_of(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) 
     line["now"] = shortened(words.now_text(info, now, unserved), 400)
     line["cure"] = info.attention.cure if info.attention is not None else ""
     line["rate"] = words.money(info.cost_rate) if info.cost_rate is not None else ""
+    error = (info.failure.text if info.failure else "").splitlines()
     return Header(
         **line,
         short=info.id[:8],
         asks=shortened(as_asked(info.question), 2000) if info.status == "waiting" else "",
         approves=info.status == "waiting" and asks_approval(info.question, info.asking),
         why=one_line(headline(info.reason)) if stopped else "",
-        stderr=[shortened(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
+        stderr=[shortened(line, 300) for line in error[-20:] if error != [info.reason]],
         model=info.model or "",
         started_at=info.created_at,
         lasted=words.duration(words.seconds_between(info.created_at, ends) or 0.0),

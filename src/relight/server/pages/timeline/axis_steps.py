@@ -50,8 +50,8 @@ class Axes:
         shown: int = 0,
         zoom: tuple[float, float] | None = None,
     ) -> Axis:
-        """The axis of the steps after < seq <= upto; the first step after `origin` has the coordinate 0. The axis begins
-        with the rows of the page: those after `shown`."""
+        """The axis of the steps after < seq <= upto; the first step after `origin` has the coordinate 0. It begins with
+        the rows of the page: those after `shown`."""
         is_end = upto >= info.seq
         # Only a window up to the end grows; any other is read for one request.
         measured = self._at(info.id, after) if is_end else _new(after)
