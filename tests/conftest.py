@@ -50,10 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first; and without those about a Linux call itself, where these calls do not exist."""
+    """Long tests first, without a bound where they are proofs; and without those about a Linux call itself, where these calls do not exist."""
     for item in items:
         if item.get_closest_marker("agents") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))  # several starts of programs that take seconds alone
+        if PROOF:  # a bound that was chosen for a sample is none for the full figures
+            item.add_marker(pytest.mark.timeout(0), append=False)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)  # one begun last is waited for by idle workers
     if not ELSEWHERE:
         return

