@@ -50,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first, without a bound where they are proofs; and without those about a Linux call itself, where these calls do not exist."""
+    """Long tests first; proofs without a time bound; and without those about a Linux call itself, where these calls do
+    not exist."""
     for item in items:
         if item.get_closest_marker("agents") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))  # several starts of programs that take seconds alone

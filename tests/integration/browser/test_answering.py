@@ -35,6 +35,7 @@ def test_a_call_in_doubt_is_settled_or_run_again_and_never_written_to(site: Site
     page = site.page(f"/sessions/{session}")
     painted(page)
     expect(page.locator("[data-verb=send]")).to_have_count(0)
+    expect(page.locator("#rows .rt a[data-dialog]")).to_have_attribute("href", f"/sessions/{session}/do/settle")
     page.locator("[data-verb=settle]").click()
     expect(page.locator("dialog .exact")).to_contain_text('"to": "ada"')
     expect(page.locator("dialog .cmd code")).to_have_text("relight settle in-doubt c1")

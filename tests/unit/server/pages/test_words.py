@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from relight.cli.inspect.list import Listing, lines_of
 from relight.cli.render.style import Style
+from relight.errors import LimitReached
 from relight.server.pages.sessions import line_of
 from relight.server.reading.inert import finalize, inert, preview
 from relight.text import format as words
@@ -96,3 +98,23 @@ def test_a_long_value_comes_as_its_beginning() -> None:
     assert cut and lines.count("\n") == 39
     text, cut = preview("x" * 100_000)
     assert cut and len(text) == 8192
+
+
+def test_a_session_halted_at_its_own_limit_is_not_in_quarantine_and_none_has_a_riddle_for_a_reason(
+    tmp_path: Path,
+) -> None:
+    harness = ServerHarness(tmp_path / "p.db")
+    with pytest.raises(LimitReached), harness.rl.session("spent", budget_tokens=10) as s:
+        s.append({"role": "user", "content": "go"})
+        s.append({"role": "assistant", "content": "gone"}, usage={"input_tokens": 100, "output_tokens": 1})
+        s.run(lambda messages: {"role": "assistant", "content": "never"})
+    with harness.rl.session("open") as s:
+        s.append({"role": "user", "content": "go"})
+    with harness.client() as client:
+        client.headers["accept"] = "text/html"
+        operations, listed = client.get("/operations").text, client.get("/").text
+        header = client.get(f"/sessions/{harness.rl.sessions.get('spent').id}").text
+    harness.close()
+    assert "Halted (1)" in operations and "Quarantine" not in operations
+    assert "left unfinished by its program" in operations and "left unfinished by its program" in listed
+    assert 'class="stderr"' not in header, "the status line says it already"
