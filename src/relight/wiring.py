@@ -432,7 +432,7 @@ def factory_of(point: entry_points.EntryPoint) -> Any:
     """The function that an entry point registers. UsageError if it cannot be loaded, or is none."""
     found = entry_points.load(point)
     if not callable(found):
-        raise entry_points.unusable(point, f"it is no function but {type(found).__name__}")
+        raise entry_points.unusable(point, f"expected a function, not {type(found).__name__}")
     return found
 
 

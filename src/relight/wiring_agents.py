@@ -60,7 +60,7 @@ def registration_of(point: EntryPoint) -> Registration:
     """What an entry point registers, its parts imported. UsageError if that fails."""
     found = entry_points.load(point)
     if not isinstance(found, Registration):
-        raise entry_points.unusable(point, f"it is no relight.ports.agent.Registration but {type(found).__name__}")
+        raise entry_points.unusable(point, f"expected a relight.ports.agent.Registration, not {type(found).__name__}")
     try:
         adapter = _adapter(found.adapter)
         for place in (found.format, found.failures):

@@ -198,7 +198,7 @@ def _value(environment: Mapping[str, str], name: str) -> str:
     """An environment variable, stripped. Its value is never shown in an error."""
     value = environment.get(name, "").strip()
     if not value.isascii() or not value.isprintable():
-        raise UsageError(f"{name} holds characters that no key has", hints=[f"set {name} again"])
+        raise UsageError(f"{name} contains characters that are not valid in a key", hints=[f"set {name} again"])
     return value
 
 

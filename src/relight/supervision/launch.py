@@ -60,7 +60,7 @@ def planned(
     checked by the process that starts it.
     """
     if any("\0" in word for word in command):
-        raise UsageError("a word of a command holds no zero byte")
+        raise UsageError("a word of a command must not contain a NUL byte")
     adapter = context.agents.of(command)
     directory, policy = options.directory, options.policy
     if queue_position is None:

@@ -125,7 +125,7 @@ def test_an_agent_and_a_runtime_of_another_distribution_run_die_and_are_resumed(
         "'claude' of tiny-agent 1.2 is not used: 'claude' is built in",
         "RuntimeError: out of order",
         "its adapter calls itself 'tiny'",
-        "it is no function but Registration",
+        "expected a function, not Registration",
         "has no attribute 'nothing'",
     ):
         assert words in wrong

@@ -143,7 +143,7 @@ def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
-        raise UsageError(f"this is no session of Claude Code: {shlex.join(ask.command)}")
+        raise UsageError(f"this command starts no session of Claude Code: {shlex.join(ask.command)}")
     line, ours = found.line, list[str]()
     prompt = found.prompt if ask.prompt is None else ask.prompt
     if ask.rung == "native":
@@ -199,8 +199,8 @@ def _read_settings(given: str, surroundings: Surroundings) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"--settings of Claude Code is no JSON: {error}") from None
+        raise UsageError(f"--settings of Claude Code is not valid JSON: {error}") from None
     theirs: Any = found.get("hooks", {}) if isinstance(found, dict) else None
     if not isinstance(theirs, dict) or not all(isinstance(groups, list) for groups in theirs.values()):
-        raise UsageError("--settings of Claude Code is not what Claude Code takes: an object, its hooks lists by event")
+        raise UsageError("--settings of Claude Code must be a JSON object, with lists of hooks by event")
     return found

@@ -102,7 +102,7 @@ def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
-        raise UsageError(f"this is no session of Codex: {shlex.join(ask.command)}")
+        raise UsageError(f"this command starts no session of Codex: {shlex.join(ask.command)}")
     ours = hooks.arguments(ask.hooks, found.line) if ask.hooks is not None else ()
     start = (*_started(found.start, ask.surroundings), *(() if found.headless else _alone(found.line)))
     if ask.rung == "fresh" and ask.prompt is None:

@@ -102,7 +102,7 @@ def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
-        raise UsageError(f"this is no session of Gemini CLI: {shlex.join(ask.command)}")
+        raise UsageError(f"this command starts no session of Gemini CLI: {shlex.join(ask.command)}")
     if ask.hooks is not None and ask.hooks.approve:
         hooks.refuse_silenced(found.line, ask.surroundings)
     line, chosen = found.line, tuple[str, ...]()

@@ -73,7 +73,7 @@ def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
-        raise UsageError(f"this is no session of `opencode run`: {shlex.join(ask.command)}")
+        raise UsageError(f"this command starts no session of `opencode run`: {shlex.join(ask.command)}")
     return plugin.with_plugin(_launch(ask, found), ask.hooks, found.line, ask.surroundings)
 
 

@@ -77,7 +77,7 @@ def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
-        raise UsageError(f"this is no session of pi: {shlex.join(ask.command)}")
+        raise UsageError(f"this command starts no session of pi: {shlex.join(ask.command)}")
     return with_extension(_launch(ask, found), ask.hooks, len(found.start))
 
 

@@ -49,7 +49,7 @@ def queue(
             raise UsageError("list takes no arguments", hints=["relight queue set NAME --concurrency 4"])
         return _list(cli, as_json=as_json)
     if name is None:
-        raise UsageError(f"which queue? relight queue {what} NAME")
+        raise UsageError(f"name the queue: relight queue {what} NAME")
     with cli.opened(create=True) as rl:
         if what == "forget":
             rl.queues.forget(name)

@@ -87,7 +87,7 @@ class Journal:
                     break
                 stored = self._present_head(session, draft, reply)
             else:
-                raise StoreUnavailable(f"{session}: others keep moving its head; nothing was written")
+                raise StoreUnavailable(f"{session}: concurrent writers keep changing its head; nothing was written")
             self._cache(session, StoredHead(raw, committed.head))
         faults.point("commit.committed")
         if committed.head.status in FINISHED and stored.head.status not in FINISHED:
@@ -174,7 +174,7 @@ class Journal:
                     self._cache(session, StoredHead(raw, head))
                     return
                 stored = self._read(session, reply.found)
-        raise StoreUnavailable(f"{session}: others keep moving its head; nothing was written")
+        raise StoreUnavailable(f"{session}: concurrent writers keep changing its head; nothing was written")
 
     def _put_head(self, session: str, expected: bytes, raw: bytes, *, is_change: bool) -> Reply:
         key = self._keys.session(session).head
@@ -210,7 +210,7 @@ class Journal:
                 if not self._put_head(session, stored.raw, raw, is_change=False).failed:
                     self._in_doubt.discard(key)
                     return None
-        raise StoreUnavailable(f"{session}: others keep moving its head; it is not known what was written")
+        raise StoreUnavailable(f"{session}: concurrent writers keep changing its head; the outcome is unknown")
 
     # -- heads ----------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Journal:
         if head.epoch == epoch and head.seq < seq:
             raise Corrupt(
                 f"step {seq} was acknowledged, and the journal ends at {head.seq}: "
-                "the server came back without what it had not yet written down",
+                "the server restarted without the writes that it had not synced",
                 session=session,
             )
         return StoredHead(raw, head)

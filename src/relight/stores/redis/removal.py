@@ -56,7 +56,7 @@ class Removal:
                 self._snapshots.tidy(set(self._snapshots.names()) - self._snapshots.pools())
                 self._wipe()
                 return
-        raise StoreUnavailable("others keep writing to the sessions; nothing was deleted")
+        raise StoreUnavailable("the sessions keep changing under concurrent writes; nothing was deleted")
 
     def _delete_commands(self, going: Sequence[str], epochs: Mapping[str, int]) -> tuple[list[Command], list[Command]]:
         found = {session: self._sessions.removal_commands(session) for session in going}

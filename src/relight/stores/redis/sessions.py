@@ -51,7 +51,7 @@ class Sessions:
             # Read again: the name may have moved to another session between the two reads.
             if holder == self._server.execute("HGET", self._keys.names, text_bytes(name)):
                 raise Corrupt(f"the name {name!a} leads to a session that does not hold it", session=bytes_text(holder))
-        raise StoreUnavailable(f"{name}: the name keeps changing hands")
+        raise StoreUnavailable(f"{name}: sessions with this name keep changing")
 
     def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
         """Find sessions by a prefix of the id, ordered by id."""
@@ -132,7 +132,7 @@ class Sessions:
             if self._replace(head.session, lambda identity: identity, head, raw or b"") is not None:
                 self._journal.forget(head.session)
                 return
-        raise StoreUnavailable(f"{head.session}: others keep moving its head; nothing was written")
+        raise StoreUnavailable(f"{head.session}: concurrent writers keep changing its head; nothing was written")
 
     def _replace(
         self, session: str, change: Callable[[Identity], Identity], head: Head | None, expected: bytes | None
@@ -168,7 +168,7 @@ class Sessions:
                 return identity
             if reply.failed == len(checks) and identity.name is not None:
                 raise name_conflict(identity, 2, reply.found)
-        raise StoreUnavailable(f"{session}: others keep changing it; nothing was written")
+        raise StoreUnavailable(f"{session}: concurrent writers keep changing it; nothing was written")
 
     def _unindex_commands(self, session: str, facts: Sequence[bytes | None], indexes: Iterable[bytes]) -> list[Command]:
         """Commands that remove it from every index it is in, and free its name."""

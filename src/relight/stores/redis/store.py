@@ -111,7 +111,7 @@ class RedisStore:
         about = self._server.info("server")
         if is_too_old(about.get("redis_version", "")):
             raise StoreUnavailable(
-                f"{self.place}: Redis {about['redis_version']} is too old, because a step needs what 6.2 brought",
+                f"{self.place}: Redis {about['redis_version']} is too old: 6.2 or newer is required",
                 hints=["use Redis 6.2 or later"],
             )
         if about.get("redis_mode") == "cluster":
