@@ -216,7 +216,7 @@ class RecordLog:
         if fits and broken.isdisjoint(path):
             return self._decoded([by_seq[seq] for seq in path[:-1]])
         RecordLog(self._context, Found(identity=self.identity, head=self.head, seq=None)).read_new()
-        raise self._corrupt("what it says of the steps before it is not so", upto[0])
+        raise self._corrupt("the step contradicts the steps before it", upto[0])
 
     def _read(self, head: Head, after: int) -> NewEntries | None:
         """The visible entries after `after`; None if they do not simply follow, and everything must be read again."""

@@ -220,7 +220,7 @@ class Thread:
             if token is not None and run.is_of(token):
                 if deleted:
                     raise ThreadGone(self.id)
-                raise ThreadBusy(self.id, "another one took it over while this run was silent, and went on")
+                raise ThreadBusy(self.id, "another run took the thread over and has written since")
 
     def is_barred(self, token: object | None) -> bool:
         """Whether waiting cannot help this caller."""
@@ -234,7 +234,7 @@ class Thread:
             # Barred, because it may still continue: a stream that its caller abandoned before its end.
             self._bar(run, deleted=False)
         elif self._ledger is not None and self._ledger.owns and run.is_surely_alive():
-            raise ThreadBusy(self.id, "a run of this same program is at it")
+            raise ThreadBusy(self.id, "another run in this process is writing to it")
         self._stop_beating()
         self.run = None
 
@@ -335,7 +335,7 @@ class Thread:
             if self.run is not None:
                 self._bar(self.run, deleted=False)
             self._stop_beating()
-            raise ThreadBusy(self.id, "another one took it over while this one was silent") from None
+            raise ThreadBusy(self.id, "another process claimed it while this one did not renew its lease") from None
         except NotFound:
             self.forget()
             raise ThreadGone(self.id) from None
