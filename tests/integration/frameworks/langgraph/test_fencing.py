@@ -103,7 +103,7 @@ def test_a_second_run_in_the_same_program_is_refused_and_its_nodes_do_not_run(fr
     try:
         assert inside.wait(60)
         other = counting(1, tmp_path / "second").compile(checkpointer=saver)
-        with pytest.raises(ThreadBusy, match="this same program"):
+        with pytest.raises(ThreadBusy, match="another run in this process"):
             other.invoke({"messages": ["me too"]}, config("t"))
         with pytest.raises(ThreadBusy):
             graph.update_state(config("t"), {"messages": ["behind its back"]})
