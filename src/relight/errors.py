@@ -36,7 +36,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from relight.text.explained import Explained
-from relight.text.safe import one_line, safe_address, shortened
+from relight.text.safe import one_line, path_lines, safe_address, shortened
 
 
 class RelightError(Explained):
@@ -408,11 +408,9 @@ class SnapshotIncomplete(Refused):
     code = "RL-4102"
 
     def __init__(self, path: str, unreadable: Sequence[tuple[bytes, str]]) -> None:
-        super().__init__(
-            f"{path}: {len(unreadable)} paths cannot be read; no snapshot was taken",
-            evidence=_first([f"{_text(one) or '.'}: {why}" for one, why in unreadable]),
-            hints=["make them readable, or list them in .relightignore"],
-        )
+        text = f"{path}: {len(unreadable)} paths cannot be read; no snapshot was taken"
+        hints = ["make them readable, or list them in .relightignore"]
+        super().__init__(text, evidence=path_lines(unreadable), hints=hints)
         self.path, self.unreadable = path, tuple(unreadable)
 
 
@@ -423,11 +421,9 @@ class RestoreConflict(Refused):
 
     def __init__(self, path: str, conflicts: Sequence[tuple[bytes, str]]) -> None:
         are = "path is" if len(conflicts) == 1 else "paths are"
-        super().__init__(
-            f"{path}: {len(conflicts)} {are} in conflict; nothing was restored",
-            evidence=_first([f"{_text(one)}: {why}" for one, why in conflicts]),
-            hints=["keep them: --theirs", "take the checkpoint's: --ours", "also delete what it lacks: --force"],
-        )
+        text = f"{path}: {len(conflicts)} {are} in conflict; nothing was restored"
+        hints = ["keep them: --theirs", "take the checkpoint's: --ours", "also delete what it lacks: --force"]
+        super().__init__(text, evidence=path_lines(conflicts), hints=hints)
         self.path, self.conflicts = path, tuple(conflicts)
 
 
@@ -437,11 +433,11 @@ class NamesFold(Refused):
     code = "RL-4106"
 
     def __init__(self, pairs: Sequence[tuple[bytes, bytes]], path: str = "") -> None:
-        super().__init__(
-            f"{path}: names that are one name on its file system, so one would replace the other; nothing was written",
-            evidence=_first([f"{_text(one)} and {_text(other)}" for one, other in pairs]),
-            hints=["choose a directory on a case-sensitive file system, or restore the files you need by their names"],
+        text = (
+            f"{path}: names that are one name on its file system, so one would replace the other; nothing was written"
         )
+        hints = ["choose a directory on a case-sensitive file system, or restore the files you need by their names"]
+        super().__init__(text, evidence=path_lines(pairs, " and "), hints=hints)
         self.path, self.pairs = path, tuple(pairs)
 
 
@@ -451,20 +447,10 @@ class PathsRefused(Refused):
     code = "RL-4107"
 
     def __init__(self, path: str, refused: Sequence[tuple[bytes, str]]) -> None:
-        super().__init__(
-            f"{path}: its file system cannot hold what is to be restored; nothing was written",
-            evidence=_first([f"{_text(one)}: {why}" for one, why in refused]),
-            hints=["choose a directory on another file system, or restore the files you need by their names"],
-        )
+        text = f"{path}: its file system cannot hold what is to be restored; nothing was written"
+        hints = ["choose a directory on another file system, or restore the files you need by their names"]
+        super().__init__(text, evidence=path_lines(refused), hints=hints)
         self.path, self.refused = path, tuple(refused)
-
-
-def _first(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= 20 else [*lines[:20], f"and {len(lines) - 20} more"]
-
-
-def _text(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")
 
 
 class RestoreUnfinished(Refused):

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Final
 
 JOINERS: Final = frozenset("\u200c\u200d")
 """needed by Persian, Indic scripts and emoji; they do not move the cursor"""
 _MARKS_IN_A_ROW: Final = 4
+_MAX_PATH_LINES: Final = 20
 
 
 def inert(text: str, allowed: Set[str] = JOINERS) -> str:
@@ -45,6 +46,17 @@ def one_line(text: str) -> str:
 def shortened(text: str, length: int) -> str:
     """Cut to `length` characters, with an ellipsis."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+def path_lines(pairs: Sequence[tuple[bytes, bytes | str]], between: str = ": ") -> list[str]:
+    """One line for each path with its reason, or with a second path; at most 20, and how many more there are."""
+    lines = [f"{_decoded(path) or '.'}{between}{_decoded(other)}" for path, other in pairs[:_MAX_PATH_LINES]]
+    more = len(pairs) - len(lines)
+    return [*lines, f"and {more} more"] if more else lines
+
+
+def _decoded(path: bytes | str) -> str:
+    return path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
 
 
 _USER: Final = re.compile(r"(?<=://)[^/?#]*@")
