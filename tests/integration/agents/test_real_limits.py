@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,36 @@ def test_a_usage_limit_is_waited_for_and_then_it_goes_on_by_itself(kind: str, tm
         assert s.info().status == "completed"
         assert lines(s.work) == ["one", "two"]
         s.remembers(TASK, "writes one", "writes two")
+
+
+@pytest.mark.crash
+def test_the_cap_on_usage_limits_counts_over_a_kill_of_everything(tmp_path: Path) -> None:
+    reached = limit("codex", int(time.time()) + 2)
+    with harness("codex", tmp_path, [append("one"), [reached, reached, append("two")], DONE]) as s:
+        child = s.begin("--windows", "2")
+        s.reaches("queued")
+        s.strike("both", child)
+        s.relight("resume", "job", "--now", "--yes")
+        info = s.info()
+        assert info.status == "halted" and "reached 2 usage limits" in (info.reason or ""), info
+        assert lines(s.work) == ["one"] and len(s.model.requests()) == 3
+
+
+@pytest.mark.crash
+def test_quiet_hours_hold_over_a_kill_of_everything(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    hours = f"{now - timedelta(minutes=2):%H:%M}-{now + timedelta(hours=2):%H:%M}"
+    with harness("codex", tmp_path, [append("one"), DONE]) as s:
+        child = s.begin("--quiet-hours", hours)
+        until = s.reaches("queued").wake_at
+        s.strike("both", child)
+        child = s.start("resume", "job", "--yes")
+        eventually(lambda: "waiting for its end" in s.said, seconds=SECONDS, what="the second wait")
+        s.strike("both", child)
+        assert "0 sessions to resume" in "".join(s.relight("resume", "--all", "--yes").stderr)
+        info = s.info()
+        assert (info.status, info.reason, info.wake_at) == ("queued", "quiet hours", until)
+        assert not s.model.requests() and not s.agents()
 
 
 def test_without_its_socket_the_hook_writes_the_journal_itself(tmp_path: Path) -> None:
