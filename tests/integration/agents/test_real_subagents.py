@@ -126,7 +126,8 @@ def check_truth(s: AgentHarness, ledger: Path) -> Counter[str]:
             assert f"report-{number}." in text, (text, child)
             finished[number] += 1
             found["finished"] += 1
-    assert set(finished.values()) == {1}, f"finished and run again: {finished}"
+    assert set(finished.values()) <= {1}, f"finished and run again: {finished}"
+    assert finished or s.kind != "claude", "none finished, though its model asks again for each"
     runs = Counter(ledger.read_text().split())
     assert {one: number for one, number in runs.items() if number > 1 + doubted[one]} == {}, (runs, doubted)
     return found
