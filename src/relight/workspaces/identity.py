@@ -36,11 +36,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity(fd: int, path: Path) -> Identity:
-    return Identity(path=str(path), inode=os.fstat(fd).st_ino, born_ns=_creation_time(fd))
+    found = os.fstat(fd)
+    return Identity(path=str(path), inode=found.st_ino, born_ns=creation_time(fd, found))
 
 
-def _creation_time(fd: int) -> int:
-    """The birth time by statx(2): `os.stat` does not have it."""
+def creation_time(fd: int, found: os.stat_result) -> int:
+    """The birth time: `os.stat` has it on macOS and the BSDs, statx(2) on Linux."""
+    born: float | None = getattr(found, "st_birthtime", None)
+    if born is not None:
+        return int(born * 1_000_000_000)
     buffer = ctypes.create_string_buffer(256)
     if not hasattr(_libc, "statx") or _libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
         return 0
@@ -62,14 +66,21 @@ def check_suitable(name: str, path: Path, store: Iterable[Path]) -> None:
         refuse("workspace missing", "recreate it from its snapshots: relight restore REF")
     if real == Path("/"):
         refuse("the root of the file system is no workspace")
-    if real in _homes():
+    if any(_is_same(real, home) for home in _homes()):
         refuse("a home directory is no workspace", "choose a directory in it")
     if os.path.ismount(real):
         refuse("a mount root is no workspace", "choose a directory in it")
     for own in store:
-        own_path = own.resolve()
-        if real == own_path or own_path in real.parents:
+        if any(_is_same(own.resolve(), one) for one in (real, *real.parents)):
             refuse("it is inside relight's own store")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two resolved paths are one directory, also by another spelling where the file system folds case."""
+    try:
+        return one == other or one.samefile(other)
+    except OSError:
+        return False
 
 
 def _homes() -> set[Path]:
