@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,22 +19,23 @@ from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageEr
 from relight.library.facade import Relight
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime, RuntimeFactory, RuntimeRequest
-from relight.ports.schema import SchemaStatus
 from relight.ports.store import Store
 from relight.processes import inheritance
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
-from relight.system import entry_points, private_directories
+from relight.system import entry_points
 from relight.system.environment_secrets import redactor
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.telemetry.notices import notice
+from relight.values.ref import is_session_id
 from relight.wiring_agents import Agents, Hooks
 
 if TYPE_CHECKING:
     from relight.fleet.worker import Log, WorkerOptions, WorkLoop
     from relight.journal.prices import Price
     from relight.ports.blobs import Blobs, BlobsFactory
+    from relight.ports.schema import SchemaStatus
     from relight.ports.wakeup import WorkEngine
     from relight.ports.workspace import Workspaces, WorkspacesFactory
     from relight.stores.postgres.store import PostgresStore
@@ -51,7 +50,6 @@ KNOWN: Final = (
 RUNTIMES: Final = ("process", "tmux", "sandbox")
 TREE: Final = "tree"
 """the built-in workspaces"""
-_SESSION: Final = re.compile(r"[0-9a-f]{32}")
 _MAX_NEIGHBOURS: Final = 5
 _POSTGRES: Final = ("postgresql", "postgres")
 BLOB_SCHEMES: Final = (*_POSTGRES, "file", "s3")
@@ -449,10 +447,12 @@ def _private_directories(store: Store) -> list[Path]:
 
 def _run_directory(store: Store, session: str) -> Path:
     """A session's directory beside the database, for its hook socket, settings and output; private to the user."""
+    from relight.system.private_directories import make_trusted
+
     root = _run_root(store)
-    private_directories.make_trusted(root, marked=True)
+    make_trusted(root, marked=True)
     directory = root / session
-    private_directories.make_trusted(directory)
+    make_trusted(directory)
     return directory
 
 
@@ -461,14 +461,14 @@ def _run_directories(store: Store) -> list[str]:
     root = _known_run_root(store)
     if root is None or not root.is_dir():
         return []
-    return sorted(path.name for path in root.iterdir() if _SESSION.fullmatch(path.name))
+    return sorted(path.name for path in root.iterdir() if is_session_id(path.name))
 
 
 def _remove_run_directory(store: Store, session: str) -> None:
     from shutil import rmtree
 
     root = _known_run_root(store)
-    if root is not None and _SESSION.fullmatch(session):
+    if root is not None and is_session_id(session):
         for path in (root / session, root / "homes" / session):
             rmtree(path, ignore_errors=True)
 
@@ -529,7 +529,9 @@ def _inherited_command() -> dict[str, tuple[str, ...]]:
     given = os.environ.pop(COMMAND_VARIABLE, None)  # removed: the program must not inherit it
     if not given:
         return {}
-    session, *words = json.loads(given)
+    from json import loads
+
+    session, *words = loads(given)
     return {session: tuple(words)}
 
 

@@ -7,14 +7,12 @@ are passed in.
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 import msgspec
 
 from relight.journal.effects.answers import PROGRAMS, answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval, cure_of
-from relight.journal.limits import more_for
 from relight.values.checkpoint import at
 from relight.values.info import Attention, AttentionKind, Doing, QueuedAs, SessionInfo
 from relight.values.lease import Instant
@@ -172,7 +170,9 @@ def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple
     if info.subagent is not None:
         return None  # reported with its parent
     if info.status == "waiting" and head.open and head.question is None:
-        cure = shlex.join(["relight", "settle", name, head.open[0].id])  # shows the call, and both ways to settle it
+        from shlex import join
+
+        cure = join(["relight", "settle", name, head.open[0].id])  # shows the call, and both ways to settle it
         return "in_doubt", f"{head.open[0].name}: did it take effect?", cure
     if info.status == "waiting":
         has_command = info.command is not None
@@ -190,6 +190,8 @@ def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple
         text = headline(info.reason) or "stopped"
         return "terminated", f"{text}; {info.in_doubt} in doubt" if info.in_doubt else text, resume
     if info.status == "halted":
+        from relight.journal.limits import more_for
+
         more = more_for(info.failure, name, has_command=info.command is not None)
         return "halted", headline(info.reason) or "halted", more or f"relight show {name}"
     silent = (evidence.now_us - max(head.updated_us, head.wake_us or 0)) / 1e6  # a pause is not quiet

@@ -22,7 +22,6 @@ from relight.ports.runtime import (
     SESSION_VARIABLE,
     SUPERVISOR_VARIABLE,
 )
-from relight.system.processes import ancestors, start_of, words_of
 
 LAUNCHERS: Final = frozenset(
     [
@@ -98,6 +97,8 @@ def took(session: str, environment: MutableMapping[str, str]) -> None:
 
 def is_the_program(supervisor: str) -> bool:
     """Whether only launchers are between this process and its supervisor, given as "PID:START"."""
+    from relight.system.processes import ancestors, start_of
+
     number, _, start = supervisor.partition(":")
     for pid in islice(ancestors(os.getppid()), _MAX_ANCESTORS):
         # The start time is compared too, because a pid alone may have been reused after the supervisor's death.
@@ -113,6 +114,8 @@ def is_the_program(supervisor: str) -> bool:
 
 def _program_of(pid: int) -> str:
     """The base name of a process's program; for an interpreter, that of its script or module."""
+    from relight.system.processes import words_of
+
     words = [os.path.basename(word) for word in words_of(pid)[:3]]
     name = words[0].split(":", maxsplit=1)[0] if words else ""
     if name.startswith("python") and len(words) > 1:

@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from relight.system import private_directories
 from relight.system.platform import Platform
 from relight.system.process_table import ProcessTable, process_table
 from relight.values.lease import Instant, Owner
@@ -116,6 +115,8 @@ _SINCE_BOOT: Final[int] = getattr(time, clock_since_boot(Platform(sys.platform))
 def write_private(path: Path, content: bytes) -> None:
     """Write a file readable by this user only, atomically, in a directory that is made if need be. Not synced: such
     files are rewritten at every start."""
+    from relight.system import private_directories
+
     private_directories.make(path.parent)
     private_directories.write(path, content)
 

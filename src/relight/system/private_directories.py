@@ -7,9 +7,7 @@ user and no other user can write to it: one who could would choose what relight 
 from __future__ import annotations
 
 import contextlib
-import grp
 import os
-import pwd
 import stat
 from hashlib import sha256
 from pathlib import Path
@@ -73,6 +71,9 @@ def _others_write(found: os.stat_result) -> bool:
 
 
 def _is_alone(gid: int, uid: int) -> bool:
+    import grp
+    import pwd
+
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:

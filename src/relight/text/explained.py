@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_COMMAND: Final = re.compile(r"\b(relight|pip) [a-z]")
-_FLAG: Final = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+_COMMAND: Final = r"\b(relight|pip) [a-z]"
+_FLAG: Final = r"(?<![\w-])--([a-z][a-z-]*)"
 _CHOICES: Final = frozenset({"theirs", "ours", "force"})
 
 
@@ -44,6 +44,6 @@ class Explained(Exception):
 
 def as_arguments(hint: str) -> str:
     """A hint in the words of the library: flags are arguments of the same name. Commands stay commands, to be typed."""
-    if _COMMAND.search(hint):
+    if re.search(_COMMAND, hint):
         return hint
-    return _FLAG.sub(lambda flag: f'choice="{flag[1]}"' if flag[1] in _CHOICES else flag[1].replace("-", "_"), hint)
+    return re.sub(_FLAG, lambda flag: f'choice="{flag[1]}"' if flag[1] in _CHOICES else flag[1].replace("-", "_"), hint)

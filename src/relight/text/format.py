@@ -4,7 +4,6 @@ paths, and the parts of a resume plan.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -265,7 +264,9 @@ def started_with(plan: ResumePlan) -> str:
     """Command and directory of a plan; empty if relight does not know the command."""
     if plan.command is None:
         return ""
-    return shlex.join(plan.command) + (f"  in {display_path(plan.directory)}" if plan.directory else "")
+    from shlex import join
+
+    return join(plan.command) + (f"  in {display_path(plan.directory)}" if plan.directory else "")
 
 
 def ended_first(plan: ResumePlan) -> str:

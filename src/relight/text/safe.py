@@ -59,15 +59,15 @@ def _decoded(path: bytes | str) -> str:
     return path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
 
 
-_USER: Final = re.compile(r"(?<=://)[^/?#]*@")
-_SECRET: Final = re.compile(r"([?&;][^=&;#]*(?:pass|secret|token|key|auth)[^=&;#]*=)[^&;#]*", re.IGNORECASE)
+_USER: Final = r"(?<=://)[^/?#]*@"
+_SECRET: Final = r"(?i)([?&;][^=&;#]*(?:pass|secret|token|key|auth)[^=&;#]*=)[^&;#]*"
 
 
 def safe_address(url: str) -> str:
     """A store's address for logs and messages: a password before the host or in the query is replaced by `***`."""
     # Everything before the last @ of the authority: a password may itself contain @ or :.
-    found = _USER.search(url)
+    found = re.search(_USER, url)
     if found is not None:
         user, has_password, _ = found[0].rstrip("@").partition(":")
         url = url[: found.start()] + (f"{user}:***@" if has_password else found[0]) + url[found.end() :]
-    return _SECRET.sub(r"\1***", url)
+    return re.sub(_SECRET, r"\1***", url)

@@ -9,8 +9,7 @@ and to a time.
 from __future__ import annotations
 
 import fnmatch
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final, Literal
 
@@ -85,15 +84,21 @@ def input_text(arguments: Any) -> str:
     for name in _DESCRIPTIVE:
         if isinstance(arguments.get(name), str):
             return str(arguments[name])
-    return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+    return _json_text(arguments)
+
+
+def _json_text(value: Any, default: Callable[[Any], str] | None = None) -> str:
+    from json import dumps  # imported here: every command imports this module, and few ask for an approval
+
+    return dumps(value, ensure_ascii=False, sort_keys=True, default=default)
 
 
 def question_of(call: str, tool: str, arguments: Any) -> str:
     """The question about one call: all of its input, the most descriptive argument first."""
     words = input_text(arguments)
     rest = {name: value for name, value in arguments.items() if value != words} if isinstance(arguments, dict) else {}
-    if rest and not (words.startswith("{") and json.loads(words) == arguments):
-        words += f"\nwith {json.dumps(rest, ensure_ascii=False, sort_keys=True)}"
+    if rest and words != _json_text(arguments):
+        words += f"\nwith {_json_text(rest)}"
     if len(words) > MAX_SHOWN:
         words = f"{words[:MAX_SHOWN]} ... CUT HERE: the input has {len(words):,} characters"
     return f"{QUESTION}{tool}: {words} [{call} {input_digest(tool, arguments)}]"
@@ -101,8 +106,7 @@ def question_of(call: str, tool: str, arguments: Any) -> str:
 
 def input_digest(tool: str, arguments: Any) -> str:
     """A digest of a call's tool and whole input: a decision about one input is none about another."""
-    whole = json.dumps([tool, arguments], ensure_ascii=False, sort_keys=True, default=str)
-    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(_json_text([tool, arguments], str).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def has_digest(question: str, digest: str) -> bool:

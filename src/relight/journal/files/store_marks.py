@@ -31,9 +31,7 @@ _APPLICATION_ID: Final = APPLICATION_ID.to_bytes(4, "big")
 _APPLICATION_ID_AT: Final = 68
 _NO_APPLICATION: Final = bytes(4)
 _ENDINGS: Final = (b"-wal", b"-shm", b"-journal", b"-told", b"-reserve", b".blobs", b".run")
-_BESIDE: Final = re.compile(
-    rb"(.+?)(?:-wal|-shm|-journal|-told|-reserve|\.blobs|\.run|-wal-damaged-[0-9a-f]+)", re.DOTALL
-)
+_BESIDE: Final = rb"(?s)(.+?)(?:-wal|-shm|-journal|-told|-reserve|\.blobs|\.run|-wal-damaged-[0-9a-f]+)"
 
 
 def is_database(head: bytes) -> bool:
@@ -55,7 +53,7 @@ def database_of(name: bytes) -> bytes | None:
     """The database that a file name belongs to, if it is one that a store has beside its database."""
     if not name.endswith(_ENDINGS) and b"-wal-damaged-" not in name:
         return None  # nearly all names, and there may be a million
-    found = _BESIDE.fullmatch(name)
+    found = re.fullmatch(_BESIDE, name)
     return found.group(1) if found is not None else None
 
 

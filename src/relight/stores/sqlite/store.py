@@ -21,7 +21,7 @@ from relight.ports.clock import Clock
 from relight.ports.schema import SchemaStatus
 from relight.ports.search import StoredText, Words
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.sqlite import listing, queues, reading, removal, search, sessions, snapshots
+from relight.stores.sqlite import listing, queues, reading, search, sessions, snapshots
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.connection import fork_safety as forks
 from relight.stores.sqlite.connection.database import Database
@@ -283,17 +283,21 @@ class SqliteStore:
             sids = self._freeing(lambda: self._delete_rows(sessions, epochs or {}))
             self._database.watermark.clear(sids)
             if sids:
+                from relight.stores.sqlite.removal import wipe
+
                 with self._database.own_connection() as connection:
-                    removal.wipe(connection, self._clock, self._path, give_back=self._database.on_reserve)
+                    wipe(connection, self._clock, self._path, give_back=self._database.on_reserve)
         finally:
             self._database.restore_reserve()
 
     def _delete_rows(self, sessions: Sequence[str], epochs: Mapping[str, int]) -> list[int]:
+        from relight.stores.sqlite.removal import check_epochs, remove_rows
+
         with self._writer.change() as cursor:
-            removal.check_epochs(cursor, self._writer.journal, epochs)
+            check_epochs(cursor, self._writer.journal, epochs)
             cursor.execute(SQL["set_secure_delete_fast" if self._database.on_reserve else "set_secure_delete"])
             try:
-                sids = removal.remove_rows(cursor, sessions)
+                sids = remove_rows(cursor, sessions)
             finally:
                 cursor.execute(SQL["set_secure_delete"])
             self._writer.journal.forget()
