@@ -67,8 +67,20 @@ def test_drawing_imports_nothing_heavy(shell: Shell, some: relight.Relight) -> N
         check=True,
     )
     loaded = done.stdout.splitlines()[-1]
-    heavy = ("rich", "asyncio", "concurrent", "logging", "secrets", "hypothesis", "difflib", "shutil", "zstandard")
-    heavy += ("json", "signal", "grp")
+    heavy = [
+        "rich",
+        "asyncio",
+        "concurrent",
+        "logging",
+        "secrets",
+        "hypothesis",
+        "difflib",
+        "shutil",
+        "zstandard",
+        "json",
+        "signal",
+        "grp",
+    ]
     assert not [name for name in heavy if f"'{name}'" in loaded]
 
 
@@ -116,3 +128,12 @@ def test_a_reference_is_completed_without_loading_the_verbs(shell: Shell, some: 
     )
     assert done.stdout.startswith("plain\nfix-login\nwaiting\n")
     assert not [name for name in ("click", "difflib", "shutil") if f"'{name}'" in done.stdout.splitlines()[-1]]
+
+
+def test_opening_a_session_compiles_few_of_the_expressions_that_find_secrets() -> None:
+    code = (
+        "import re, relight; rl = relight.open('memory:'); before = len(re._cache); rl.session('plain-name'); "
+        "print(len(re._cache) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert int(done.stdout) <= 16

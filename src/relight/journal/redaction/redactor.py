@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 from relight.journal.redaction.secrets import apart, assigned, commands, entropy, hidden, pem, prose, tools, typed
 from relight.journal.redaction.secrets.exact import MIN_CHARS, ExactValues, secret_names
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, lowered, mark, replaced
 
 __all__ = ["Redactor", "secret_names"]
@@ -36,13 +37,13 @@ _KINDS: Final = " ".join(
         *assigned.NEEDS,
     )
 )
-_UNTOUCHED: Final = re.compile(r"(?i)(?:^|_|-)signature$|^encrypted_content$|^b64_json$|^thoughtsignature$")
-_IDENTIFIER: Final = re.compile(
+_UNTOUCHED: Final = lazy_pattern(r"(?i)(?:^|_|-)signature$|^encrypted_content$|^b64_json$|^thoughtsignature$")
+_IDENTIFIER: Final = lazy_pattern(
     r"(?i)(?:^|_|-)(?:id|ids|uuid|uuids|sha|sha\d{1,3}|hash|digest|checksum|integrity|etag|fingerprint|cursor"
     r"|rev|commit)$|^media_type$|^mime_?type$|^image_url$|^ordinal$|^timestamp$"
 )
-_IDENTIFIER_CAMEL: Final = re.compile(r"(?:Id|Ids|ID|Uuid|UUID|Hash|Digest|Sha|Etag|Cursor)$")
-_MARK: Final = re.compile(re.escape(OPENING) + r"([^\]]*)\]")
+_IDENTIFIER_CAMEL: Final = lazy_pattern(r"(?:Id|Ids|ID|Uuid|UUID|Hash|Digest|Sha|Etag|Cursor)$")
+_MARK: Final = lazy_pattern(re.escape(OPENING) + r"([^\]]*)\]")
 _BINARY: Final = frozenset({"media_type", "mime_type", "mimeType", "mediaType"})
 _BETWEEN: Final = "\0\n"
 """separator of joined texts that no pattern can match across"""

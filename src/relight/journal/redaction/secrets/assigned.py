@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
@@ -25,12 +26,12 @@ NEEDS: Final = (
 _PASSWORDS: Final = frozenset({"passw", "passphrase", "pwd", "pass"})
 _STRICT: Final = frozenset({"auth", "webhook", "seed", "otp", "session", "cookie", "jwt", "dsn"})
 """names with other uses too: only values that look random are redacted"""
-_KEYS: Final = re.compile(
+_KEYS: Final = lazy_pattern(
     r"(?i)(?:api|access|auth|private|signing|encryption|master|account|service|shared|secret|license|storage|primary"
     r"|secondary|app|application|client|consumer|deploy|integration|admin|server|webhook|hmac|jwt|aes|fernet|session|ssh"
     r"|subscription|write|read|ingest|project|org|user|bot|root|host|function|sas|accesskey|dd|x-api|x-functions)[_.-]?$"
 )
-_NAME_END: Final = re.compile(
+_NAME_END: Final = lazy_pattern(
     r"""[A-Za-z0-9_.-]{0,40}(?P<quote>\\{0,4}["'])?\]?"""
     r"""(?:(?::\s{0,2}(?:str|bytes|string|String|SecretStr|Final(?:\[\w{1,12}\])?|str \| None)(?=\s{0,3}=))?"""
     r"""\s{0,3}(?P<sign>=>|:=|===?|[=:])\s{0,3}"""
@@ -39,20 +40,20 @@ _NAME_END: Final = re.compile(
     r"""|(?P<space>[ \t]{1,3})|(?P<tag>[^<>\n]{0,60}>))"""
     r"""(?:(?P<open>\\{0,4}["'`])(?P<quoted>[^"'`\\\n]{4,4096})(?P<close>["'`\\])|(?P<bare>[^\s"'`\\,;<>()\[\]{}|]{4,384}))"""
 )
-_KEY: Final = re.compile(
+_KEY: Final = lazy_pattern(
     r"(?i)(?:password|passwd|passphrase|^pwd|^pass|_pass|_pwd)$|(?:secret|secret[_-]?key|(?:api|access|auth|private|signing|encryption|master"
     r"|account|client|shared|storage|license|app|admin|session|hmac)[_-]?key|apikey|(?:access|auth|refresh|bearer|api|id|session|csrf|bot"
     r"|personal|security|private|deploy|vault|x-vault)[_-]?token|^token|_token|token$|credentials?|authorization|^cookie|set-cookie|connection_?string"
     r"|client-key-data|private_key_pem|_authtoken|webhook_?url|mnemonic|seed_?phrase|^dsn|_dsn|otp_?secret|^pin$|secret_?(?:id|value|string|text)"
     r"|sas_?token|access_?key_?secret|secret_?access_?key)$"
 )
-_PASSWORD_KEY: Final = re.compile(
+_PASSWORD_KEY: Final = lazy_pattern(
     r"(?i)passw(?:or)?d$|passphrase$|^pwd$|^pass$|_pass$|_pwd$|^pin$|mnemonic$|seed_?phrase$"
 )
-_CODE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*[?!.]?")
-_CALL: Final = re.compile(r"[A-Za-z_][\w.]*(?:\(|\[|::|->|\.[A-Za-z_]+\b(?![\w+/=-]*\d))")
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CODE: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*[?!.]?")
+_CALL: Final = lazy_pattern(r"[A-Za-z_][\w.]*(?:\(|\[|::|->|\.[A-Za-z_]+\b(?![\w+/=-]*\d))")
+_DATE: Final = lazy_pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_UUID: Final = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MIN_TOKEN: Final = 12
 _MIXED: Final = 20
 """so many letters of both cases, mixed at random, need one digit only"""
@@ -60,8 +61,8 @@ _SETTING: Final = 80
 """so far before the end of its name a line of settings begins"""
 _DIGITS_APART: Final = 3
 """in so many places; names in code have digits at their end"""
-_SENTENCE: Final = re.compile(r"[A-Za-z-]+[.!?:,]?")
-_PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
+_SENTENCE: Final = lazy_pattern(r"[A-Za-z-]+[.!?:,]?")
+_PATH: Final = lazy_pattern(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
@@ -27,10 +28,10 @@ _NEXT: Final = rf"{_QUOTES}(?:[ \t]*,[ \t]*|[ \t]*=[ \t]*|[ \t]+(?:\\{{1,2}}\n[ 
 """between an option and its value: a space, an equals sign, or the comma of a list of arguments"""
 _PAIR: Final = r"(?P<open>\\{0,3}[\"'])?[^\s:\"'$%]{1,80}[:%](?P<bare>[^\s\"'`<>;,)\]]{1,256})"
 _LONG: Final = rf"--(?:[a-z]{{1,12}}-)?(?:password|passwd|pass|token|secret){_NEXT}{_VALUE}"
-_NO_VALUE: Final = re.compile(
+_NO_VALUE: Final = lazy_pattern(
     r"-{1,2}[A-Za-z]|\$[A-Za-z_({]|\d{1,5}(?::\d{1,5}){0,2}(?:/(?:tcp|udp))?$|@|\.{0,2}/|-$|https?:"
 )
-_EXPANSION: Final = re.compile(r"\$\{|\$\(|\{\{|\{[A-Za-z_.]{0,40}\}|%\(|%s")
+_EXPANSION: Final = lazy_pattern(r"\$\{|\$\(|\{\{|\{[A-Za-z_.]{0,40}\}|%\(|%s")
 _MIN_CHARS: Final = 4
 _SIGNS: Final = (" -", '"-', "'-", "\t-", "login", "configure")
 """every matching line contains one of them"""
@@ -81,11 +82,11 @@ COMMANDS: Final = (
     Command(names=("aws",), verb="configure",
             options=(rf"(?:aws_secret_access_key|aws_session_token)[ \t]+{_VALUE}",)),
 )  # fmt: skip
-_PIPED: Final = re.compile(
+_PIPED: Final = lazy_pattern(
     r"\b(?:echo|printf)[ \t]+(?:-n[ \t]+)?(?:'%s'[ \t]+)?(?:(?P<open>\\{0,3}[\"'])(?P<quoted>[^\n\"'$]{4,256})(?P=open)"
     r"|(?P<bare>[^\s\"'$|]{4,256}))[ \t]*\|[ \t]*(?:sudo[ \t]+-S\b|[^\n|;]{0,120}(?:--password-stdin|--with-token|-pass stdin))"
 )
-_CLIENT: Final = re.compile(r"\bwandb\.login\([^()\n]{0,80}?key\s{0,2}=\s{0,2}[\"'](?P<bare>[a-f0-9]{40})[\"']")
+_CLIENT: Final = lazy_pattern(r"\bwandb\.login\([^()\n]{0,80}?key\s{0,2}=\s{0,2}[\"'](?P<bare>[a-f0-9]{40})[\"']")
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:

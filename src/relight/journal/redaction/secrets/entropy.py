@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import Span
 
 MIN_CHARS: Final = 30
@@ -22,22 +23,22 @@ MAX_BARE: Final = 60
 _CHANGES: Final = 0.4
 _BARE_CHANGES: Final = 0.5
 _DISTINCT: Final = 0.45
-CANDIDATE: Final = re.compile(rf"[=:\"'`][ ]?[\"'`]?([A-Za-z0-9+/_=-]{{{MIN_CHARS},}})", re.ASCII)
-BARE: Final = re.compile(
+CANDIDATE: Final = lazy_pattern(rf"[=:\"'`][ ]?[\"'`]?([A-Za-z0-9+/_=-]{{{MIN_CHARS},}})", re.ASCII)
+BARE: Final = lazy_pattern(
     rf"(?<![^\s\"'`(\[,=:>])([A-Za-z0-9+/_-]{{{MIN_CHARS},{MAX_BARE}}}={{0,2}})(?![^\s\"'`)\],.;:<])", re.ASCII
 )
-_STORAGE: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])([A-Za-z0-9+/]{86}==)(?![A-Za-z0-9+/=])", re.ASCII)
+_STORAGE: Final = lazy_pattern(r"(?<![A-Za-z0-9+/=_-])([A-Za-z0-9+/]{86}==)(?![A-Za-z0-9+/=])", re.ASCII)
 """64 bytes in base64 by themselves: the key of a storage account; a digest of that size has its name before it"""
-_PUBLIC: Final = re.compile(
+_PUBLIC: Final = lazy_pattern(
     r"(?:sha(?:1|224|256|384|512)-|toolu_|srvtoolu_|mcptoolu_|call_|msg_|req_|resp_|chatcmpl-|rs_|fc_|ctc_|item_|run_|thread_"
     r"|asst_|step_|file-|session_|cse_|evt_|pi_|seti_|cus_|ch_|in_|prod_|price_|AAAA[BCE]|MI[IG]|iVBOR|/9j/|R0lGOD|UklGR|H4sI"
     r"|[a-z]{2,16}_01[A-Za-z0-9]{22}$)"
 )
-_PUBLIC_NAME: Final = re.compile(
+_PUBLIC_NAME: Final = lazy_pattern(
     r"(?i)(?:id|uuid|sha\d{0,3}|hash|digest|checksum|integrity|fingerprint|etag|commit|rev|revision|signature|cursor"
     r"|nonce|h1|content|data|base64|image|thinking|src|path|file|url|href)s?[\"'`\\]{0,5}\s{0,3}[=:]{0,2}\s{0,3}[\"'`\\]{0,5}$"
 )
-_PUBLIC_LINE: Final = re.compile(
+_PUBLIC_LINE: Final = lazy_pattern(
     r"(?i)ssh-|ecdsa-|sha\d|h1:|integrity|checksum|digest|fingerprint|etag|-----|base64,|\bid\b|uuid|commit|cursor|nonce"
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Final
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, mark
 
 MIN_CHARS: Final = 8
@@ -19,13 +20,13 @@ MIN_CHARS: Final = 8
 _MIN_ENCODED: Final = 12
 _ESCAPED: Final = 4
 """nesting of JSON escapes: JSON in the arguments of a call in a transcript line"""
-_NAMES: Final = re.compile(
+_NAMES: Final = lazy_pattern(
     r"(?i)SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|(?:^|_)(?:KEY|TOKEN|PWD|PAT|PASS|AUTH|DSN|JWT|COOKIE)$"
     r"|_(?:KEY|TOKEN)_(?:ID|[A-Z0-9]+)$|^PGPASS|(?:DATABASE|DB|REDIS|MONGO\w*|AMQP|POSTGRES)_UR[IL]$"
 )
-_NOT_NAMES: Final = re.compile(r"(?i)_(?:FILE|PATH|DIR|SOCK|HOME|TYPE|NAME|LIMIT|COUNT)$|^(?:PWD|OLDPWD)$|PUBLIC_KEY")
-_PATH: Final = re.compile(r"(?:/|~/|\.{1,2}/)[\w.@ -]+(?:/[\w.@ -]+)*/?")
-_PLAIN: Final = re.compile(r"(?i)true|false|none|null|[a-z]+|[0-9]{1,11}")
+_NOT_NAMES: Final = lazy_pattern(r"(?i)_(?:FILE|PATH|DIR|SOCK|HOME|TYPE|NAME|LIMIT|COUNT)$|^(?:PWD|OLDPWD)$|PUBLIC_KEY")
+_PATH: Final = lazy_pattern(r"(?:/|~/|\.{1,2}/)[\w.@ -]+(?:/[\w.@ -]+)*/?")
+_PLAIN: Final = lazy_pattern(r"(?i)true|false|none|null|[a-z]+|[0-9]{1,11}")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from relight.journal.redaction.secrets import typed
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import Span
 
 ESCAPE: Final = "\x1b"
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
-_BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{28,4096}={0,2}(?![A-Za-z0-9+/=_-])")
+_COLOUR: Final = lazy_pattern(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
+_BASE64: Final = lazy_pattern(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{28,4096}={0,2}(?![A-Za-z0-9+/=_-])")
 
 
 def encoded(text: str) -> Iterator[Span]:

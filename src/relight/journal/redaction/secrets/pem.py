@@ -10,21 +10,22 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import Span
 
 NEED: Final = "PRIVATE KEY"
-_BEGIN: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_END: Final = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_CONTENT: Final = re.compile(r"[A-Za-z0-9+/=]{40}")
+_BEGIN: Final = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_END: Final = lazy_pattern(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_CONTENT: Final = lazy_pattern(r"[A-Za-z0-9+/=]{40}")
 _BREAK: Final = r"(?:\r?\n|\\{1,4}r?\\{0,4}n|\\{1,4}n)"
 _BEFORE: Final = r"[ \t>|+#*:.\"',0-9-]{0,16}?"
 _LINE: Final = r"(?:[A-Za-z0-9+/=]{1,200}|[A-Z][A-Za-z-]{3,20}: [^\n\\]{1,80}|\.{3}|)"
-_BODY: Final = re.compile(
+_BODY: Final = lazy_pattern(
     rf"[ \t]*(?:{_BREAK}{_BEFORE}{_LINE}[ \t\"',+\\]{{0,6}}(?={_BREAK}|$|-----END))*", re.MULTILINE
 )
-_TAIL: Final = re.compile(r"[A-Za-z0-9+/=]{16,200}")
+_TAIL: Final = lazy_pattern(r"[A-Za-z0-9+/=]{16,200}")
 _MAX_LINES: Final = 200
-INSIDE: Final = re.compile(
+INSIDE: Final = lazy_pattern(
     r"(?<![A-Za-z0-9+/])((?:MII[A-Za-z0-9]{2}[A-Za-z0-9]IBAAK[BC][A-Za-z0-9+/]{20,}|MII[A-Za-z0-9]{2}[A-Za-z0-9]IBADANBgkqhkiG9w0BAQEFAAS[A-Za-z0-9+/]{8,}"
     r"|b3BlbnNzaC1rZXktdjEA[A-Za-z0-9+/]{20,}|MHcCAQEEI[A-Za-z0-9+/]{20,}|MIGHAgEAMBMGByqGSM49[A-Za-z0-9+/]{20,}|MC4CAQAwBQYDK2Vw[A-Za-z0-9+/]{20,})"
     r"(?:(?:\r?\n|\\n)[A-Za-z0-9+/=]{1,76}(?=\s|\\n|$))*={0,2})"

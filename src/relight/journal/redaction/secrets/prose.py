@@ -12,20 +12,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
 _NEEDS: Final = ("passw", "passphrase", "passcode", "pass", "pwd", "pw:", "pw ")
-_SAID: Final = re.compile(
+_SAID: Final = lazy_pattern(
     r"(?i)(?<![\w$.-])(?:pass(?:word|wort|phrase|code|wd)?|pw)[*_`]{0,3}(?:[ ](?:for|of|on|to)[ ][^\n:=]{1,60}?)?"
     r"(?:(?P<told>[*_`]{0,2}[ ]{0,2}[:=][*_`]{0,2}[ \t]{1,8}|[ ](?:is|was|=|->|set to|will be)[ ]{1,2}(?:now[ ])?)|[ ]{1,2})"
     r"[`\"'*]{0,3}(?P<value>[^\s`\"'<>]{5,64})"
 )
-_SETTING: Final = re.compile(
+_SETTING: Final = lazy_pattern(
     r"(?im)^[ \t>|+-]{0,24}(?:[\w-]{1,24}[_.-])?(?:password|passwd|passphrase|pass|pwd|pw)[ \t]{0,2}[:=][ \t]{0,3}(?P<quote>[\"']?)"
     r"(?P<value>[^\s\"'#,;{}()\[\]<>$]{5,64})(?P=quote)[ \t]{0,4}(?:#[^\n]{0,200})?\r?$"
 )
-_BESIDE: Final = re.compile(
+_BESIDE: Final = lazy_pattern(
     r"(?im)^[ \t>|+-]{0,24}(?:[\w-]{1,24}[_.-])?(?:user|username|user_?id|login|email|host|hostname|database|dbname|port|url)"
     r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?(?!str\b|string\b|int\b|bytes\b|any\b)[\w.@:/-]{2,100}[\"']?[ \t]{0,4}(?:#[^\n]{0,200})?\r?$"
 )
@@ -33,14 +34,14 @@ _TYPES: Final = frozenset({
     "string", "bytes", "required", "optional", "false", "secretstr", "unset", "integer", "number", "object", "varchar",
     "plain", "hidden", "prompt", "input", "nullable", "password", "secret", "example", "default", "empty", "value",
 })  # fmt: skip
-_PLAIN: Final = re.compile(
+_PLAIN: Final = lazy_pattern(
     r"(?i)[a-z]+(?:['’][a-z]+)?$|\d[\d.,:/%-]*$|\d+[- ]?(?:bit|bytes?|chars?|characters?|times?|days?|st|nd|rd|th)\b|(?:utf|sha|md|aes|base|iso|latin"
     r"|rfc|pkcs|x|v|p|pbkdf|scrypt|argon|bcrypt|ascii|cp|rsa|hmac|win|ntlm|oauth|http|python|py|mysql|sql|level|step|type|option|field|arg|param|var"
     r"|value|user|test|example|pass|pass_?word|pwd|pw|str|secret|line|key|name)[-_#]?\d[\w.#-]*$|https?:"
     r"|[\w-]+\.(?:py|txt|json|md|html?|com|org|net|yaml|toml|ini|cfg|sh|js|ts|c|h)$"
 )
-_NAME: Final = re.compile(r"[\w.]+[(\[]|[\w.]*\w\.\w[\w.]*$|-{1,2}\w|\$|%|\{|\[|@|/|\\|[a-z]+_[a-z_]+\d?$")
-_PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,7}$")
+_NAME: Final = lazy_pattern(r"[\w.]+[(\[]|[\w.]*\w\.\w[\w.]*$|-{1,2}\w|\$|%|\{|\[|@|/|\\|[a-z]+_[a-z_]+\d?$")
+_PHRASE: Final = lazy_pattern(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,7}$")
 _SIGNS: Final = frozenset("!#%^&*+?~@$")
 _LINES: Final = 160
 """characters before and after a setting that are searched for its neighbours"""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
@@ -36,11 +37,13 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     ("phrase", r"(?i:(?:mnemonic|seed|recovery|backup|secret)[ _-]?(?:phrase|words)?)[\"']?\s{0,2}[:=]?\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
     ("mnemonic", r"(?i:mnemonic)[\"']?[^\n]{0,20}?[:=]\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
 )  # fmt: skip
-_SECRET_KIND: Final = re.compile(r"kind[\"']?:[ ]*[\"']?(?:Sealed)?Secret\b")
-_DATA: Final = re.compile(r"(?:^|\n)[ \t>|+-]{0,12}(?:data|stringData):[ \t]*\n((?:[ \t>|+-]+[\w.-]+:[^\n]*(?:\n|$))+)")
-_DATA_LINE: Final = re.compile(r"[\w.-]+:[ \t]*[\"']?([^\s\"'|>][^\s\"']{3,})")
-_DATA_JSON: Final = re.compile(r"\"(?:data|stringData)\":\s*\{([^{}]{4,20000})\}")
-_JSON_VALUE: Final = re.compile(r":\s*\"([^\"\n]{4,20000})\"")
+_SECRET_KIND: Final = lazy_pattern(r"kind[\"']?:[ ]*[\"']?(?:Sealed)?Secret\b")
+_DATA: Final = lazy_pattern(
+    r"(?:^|\n)[ \t>|+-]{0,12}(?:data|stringData):[ \t]*\n((?:[ \t>|+-]+[\w.-]+:[^\n]*(?:\n|$))+)"
+)
+_DATA_LINE: Final = lazy_pattern(r"[\w.-]+:[ \t]*[\"']?([^\s\"'|>][^\s\"']{3,})")
+_DATA_JSON: Final = lazy_pattern(r"\"(?:data|stringData)\":\s*\{([^{}]{4,20000})\}")
+_JSON_VALUE: Final = lazy_pattern(r":\s*\"([^\"\n]{4,20000})\"")
 
 
 @cache

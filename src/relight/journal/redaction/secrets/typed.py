@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.services import PLACED, SERVICES
 from relight.journal.redaction.secrets.spans import OPENING, Span
 
@@ -52,7 +53,7 @@ _MIN_WORD: Final = 20
 _ANYWHERE: Final = tuple(rule for rule in RULES if rule.any_case)
 _IN_WORDS: Final = tuple(rule for rule in RULES if not rule.any_case)
 
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = lazy_pattern(
     r"[$<{*]|%(?![0-9A-Fa-f]{2})|x{3,}$|\.{3}|[A-Z_]{3,40}$|(?i:password|passwd|pass|pw|secret|token|changeme|example"
     r"|your[-_ ].*|my[-_](?:secret|token|password)|none|null|true|false|undefined|string|redacted|placeholder"
     r"|dummy|test|foo|bar|baz)$"
