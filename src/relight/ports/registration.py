@@ -21,6 +21,6 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     """other names under which its ends are reported"""
     service: str = ""
-    """the first argument with which its program runs as a service for several sessions: it is the orphan of no session"""
+    """the first argument with which its program runs as a service for several sessions, the orphan of none"""
     headless: tuple[str, ...] = ()
     """the command that runs a prompt, given as its last argument, without a screen"""
