@@ -18,7 +18,7 @@ from relight.journal import extensions
 from relight.ports.registration import Registration
 from relight.system import entry_points
 from relight.system.entry_points import EntryPoint
-from relight.system.processes import SERVICES
+from relight.system.process_facts import SERVICES
 from relight.telemetry.notices import notice
 
 if TYPE_CHECKING:

@@ -1,8 +1,11 @@
-"""What is known of one process, whatever the source."""
+"""What is known of one process, whatever the source, and which programs serve several sessions."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+SERVICES: Final[dict[str, str]] = {}
+"""programs, and the first argument with which they run as a service for several sessions; `relight.wiring` fills it"""
 
 
 class Facts(NamedTuple):

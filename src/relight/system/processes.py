@@ -15,11 +15,9 @@ from typing import Final
 
 from relight.errors import Refused, UsageError
 from relight.ports.runtime import PARENT_VARIABLE, SESSION_VARIABLE, SUPERVISOR_VARIABLE
-from relight.system.process_facts import Facts
+from relight.system.process_facts import SERVICES, Facts
 from relight.system.process_table import process_table
 
-SERVICES: Final[dict[str, str]] = {}
-"""programs, and the first argument with which they run as a service for several sessions; `relight.wiring` fills it"""
 _POLL_SECONDS: Final = 0.02
 _FIRST_LINE_BYTES: Final = 256
 
