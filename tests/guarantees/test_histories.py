@@ -1,4 +1,5 @@
-"""G10: over any history, no key and generation takes effect twice, and nothing that ran is silently forgotten.
+"""G10: over any history, no key and generation takes effect twice, nothing that ran is silently forgotten, and each
+result belongs to its own call.
 
 Random conversations with tools of every effect, verdicts, rewinds (some let calls run again), undo, redo, forks,
 compaction and settling, killed at random places. What takes effect is counted outside. Undo is compared on the way: it
@@ -18,7 +19,7 @@ import relight
 from relight.ports import faults
 from tests.support.child_processes import ForkServer, lines_of
 from tests.support.figures import Figure
-from tests.support.programs.random_history import History, forgotten
+from tests.support.programs.random_history import History, forgotten, misattributed
 from tests.support.simulation import Simulation
 
 POINTS = (
@@ -81,6 +82,7 @@ def _live(seed: int) -> tuple[int, int, int]:
     assert twice == {}, twice
     rl = world.restart()
     assert forgotten(rl, set(taken)) == []
+    assert misattributed(rl) == []
     assert rl.history.verify().ok
     world.close()
     return deaths, len(taken), undos
@@ -123,5 +125,6 @@ def test_no_key_takes_effect_twice_where_the_process_of_a_history_is_killed(
         assert [key for key, count in reported.items() if count > 1] == []
         with relight.open(str(store)) as rl:
             assert forgotten(rl, set(reported)) == []
+            assert misattributed(rl) == []
         effects += len(reported)
     figure("G10", f"{histories} histories of real processes, {killed} SIGKILLs, {effects} effects: 0 keys twice")

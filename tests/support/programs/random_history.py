@@ -70,7 +70,7 @@ class History:
             {
                 "id": f"c{number}",
                 "type": "function",
-                "function": {"name": self.rng.choice(TOOLS), "arguments": "{}"},
+                "function": {"name": self.rng.choice(TOOLS), "arguments": f'{{"mark": "{self.rng.random()}"}}'},
             }
             for number in range(self.rng.randint(1, 2))
         ]
@@ -111,19 +111,19 @@ class History:
     def tools(self) -> list[Any]:
         """Each takes effect outside, under its key."""
 
-        def once(idempotency_key: str) -> str:
+        def once(mark: str, idempotency_key: str) -> str:
             self._take(f"once:{idempotency_key}")
-            return f"did {idempotency_key}"
+            return f"did {mark}"
 
-        def probe(idempotency_key: str) -> str:
+        def probe(mark: str, idempotency_key: str) -> str:
             self._take(f"probe:{idempotency_key}")
-            return f"did {idempotency_key}"
+            return f"did {mark}"
 
-        def look(idempotency_key: str) -> str | None:
-            return f"did {idempotency_key}" if self._was_taken(f"probe:{idempotency_key}") else None
+        def look(mark: str, idempotency_key: str) -> str | None:
+            return f"did {mark}" if self._was_taken(f"probe:{idempotency_key}") else None
 
-        def idempotent(idempotency_key: str) -> str:
-            return f"did {idempotency_key}"
+        def idempotent(mark: str, idempotency_key: str) -> str:
+            return f"did {mark}"
 
         return [
             relight.tool(effect="once")(once),
@@ -176,8 +176,20 @@ class History:
 
     def fork(self, session: str) -> None:
         own = [one.seq for one in self.rl.history.checkpoints(session)]
-        if own and len(self.sessions()) < 5:
-            self.rl.history.fork(f"{session}@{self.rng.choice(own)}")
+        if not own or len(self.sessions()) >= 5:
+            return
+        known, at = self.sessions(), self.rng.choice([own[-1], *own])
+        self.rl.history.fork(f"{session}@{at}")
+        if self.rng.random() < 0.5:  # both go on with the same numbers, and with calls of the same ids
+            for one in (session, *(set(self.sessions()) - set(known))):
+                self._ask_and_run(one)
+
+    def _ask_and_run(self, session: str) -> None:
+        s = self.rl.session(session)
+        if not s.is_finished:
+            self._ask(s)
+            self._run(s)
+        s.close()
 
     def settle(self, session: str) -> None:
         for call in self.rl.runs.plan(session, disk=False).calls:
@@ -206,6 +218,20 @@ def forgotten(rl: Relight, taken: set[str]) -> list[str]:
     return lost
 
 
+def misattributed(rl: Relight) -> list[str]:
+    """Results that a session's conversation has for another call than the one that was run."""
+    wrong = []
+    for info in rl.sessions.list():
+        asked: dict[str, str] = {}
+        for message in rl.history.load(info.id).messages:
+            for call in message.get("tool_calls") or ():
+                asked[call["id"]] = call["function"]["arguments"]
+            result = str(message.get("content")) if message.get("role") == "tool" else ""
+            if result.startswith("did ") and result[len("did ") :] not in asked.get(message["tool_call_id"], result):
+                wrong.append(f"{info.id}: {asked[message['tool_call_id']]} got {result}")
+    return wrong
+
+
 def main(store: str, seed: str, taken: str, acts: int) -> None:
     """One life over a real store; the outside is a file of one appended line an effect."""
 
@@ -219,4 +245,4 @@ def main(store: str, seed: str, taken: str, acts: int) -> None:
         History(rl, Random(seed), lambda key: write_line(taken, key), was_taken).play(acts)
 
 
-__all__ = ["History", "RelightError", "forgotten", "main"]
+__all__ = ["History", "RelightError", "forgotten", "main", "misattributed"]
