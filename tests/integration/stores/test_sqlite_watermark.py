@@ -12,6 +12,9 @@ import pytest
 
 import relight
 from relight.stores.sqlite.connection.watermark import Watermark
+from relight.stores.sqlite.store import SqliteStore
+from relight.testing.clock import ManualClock
+from relight.values.session import Head, Identity
 from tests.support.threads import together
 
 THREADS = 16
@@ -59,6 +62,18 @@ def test_first_sessions_of_a_fresh_store_from_many_threads_are_all_told(
 
             together(THREADS, act)
             assert rl.sessions.counts()["completed"] == THREADS
+
+
+def test_a_connection_that_is_given_back_holds_no_snapshot(tmp_path: Path) -> None:
+    """Else its next user sees a head from before the newest commits, and takes what was acknowledged for lost."""
+    store = SqliteStore(tmp_path / "a.db", ManualClock())
+    with store._readers.reading() as kept:
+        kept.execute("SELECT 1 FROM sqlite_schema UNION ALL SELECT 2").fetchone()  # a row is left
+    identity = Identity(id="0" * 32, created_us=1)
+    store.create(identity, Head(session=identity.id))
+    found = store.find(identity.id)
+    assert found is not None and found.head is not None
+    store.close()
 
 
 LACKING = """

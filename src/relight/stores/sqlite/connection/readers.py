@@ -41,8 +41,13 @@ class Readers:
                 connection = self._idle.pop() if self._idle else self._database.connect_reader()
             except apsw.Error as error:
                 raise store_error(error, self._database.where, session=session) from None
+            cursor = connection.cursor()
             try:
-                yield connection.cursor()
+                yield cursor
+                # A statement of which a row is left keeps the snapshot of its connection, and the caller's frame keeps
+                # the cursor a moment longer than the connection is ours: the next reader would see an old head, and
+                # take it for a loss of what was acknowledged since.
+                cursor.close(True)
             except DRIVER_ERRORS as error:
                 errno = connection.system_errno
                 connection.close()  # it may cache damage, or have a deleted file open
