@@ -173,7 +173,7 @@ class _Copy:
             there, here = self._destination.store.find(one.id), self._source.store.find(one.id)
             if there is None or there.head is None or here is None or not self._is_beginning(there.head, here):
                 title = one.name or one.id[:8]
-                raise Conflict(f"{title} went on in the destination, or differs there: it stays as it is there")
+                raise Conflict(f"{title} was continued in the destination, or differs there; it is kept as it is there")
             for query in (Query(parent=one.id), Query(spawned_by=one.id)):
                 found += [other.identity for other in every_session(self._destination.store, query)]
             if len(found) > _MAX_DEPENDENTS:

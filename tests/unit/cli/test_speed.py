@@ -78,7 +78,6 @@ def test_drawing_imports_nothing_heavy(shell: Shell, some: relight.Relight) -> N
         "shutil",
         "zstandard",
         "json",
-        "signal",
         "grp",
     ]
     assert not [name for name in heavy if f"'{name}'" in loaded]
