@@ -116,7 +116,9 @@ def test_what_goes_on_in_the_source_is_copied_again_and_what_went_on_in_the_dest
                 s.append(user("went on there"))
         last = rl.admin.copy(destination)
         assert (
-            not last.ok and [one.name for one in last.refused] == ["live"] and "continued in the destination" in last.refused[0].why
+            not last.ok
+            and [one.name for one in last.refused] == ["live"]
+            and "continued in the destination" in last.refused[0].why
         )
         with relight.open(destination) as there:
             assert (

@@ -158,7 +158,9 @@ def test_a_sub_agent_that_fails_by_an_error_of_its_provider_has_failed_while_its
         assert child.wait(timeout=PATIENT_SECONDS) == 0, s.said
         [one] = children(s)
         assert one.status == "failed" and one.failure is not None and "API Error: 400" in one.failure.text
-        assert one.reason == REPORTED, "its parent was told"
+        # Claude Code reports the end of one in the background before a later reply, and may end before that.
+        told = (REPORTED, one.failure.text) if background else (REPORTED,)
+        assert one.reason in told, "its parent was told, or never will be"
 
 
 @pytest.mark.parametrize("kind", ["claude", "opencode", "codex"])
