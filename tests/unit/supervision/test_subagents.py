@@ -164,12 +164,17 @@ def test_each_is_told_once_finished_with_its_report_cut_off_with_what_it_did_or_
     assert "it died" in own[-1] and json.loads(own[-1])["isSidechain"] is True, "its own call has a result"
 
 
-def test_a_report_that_the_agent_delivered_itself_is_not_told_again(family: Family) -> None:
+@pytest.mark.parametrize("within_a_turn", [False, True], ids=["between two turns", "within a turn"])
+def test_a_report_that_the_agent_delivered_itself_is_not_told_again(family: Family, within_a_turn: bool) -> None:
     family.writes("a", ends=True)
     family.writes("b", ends=True)
     known = family.supervised()
     parent = ClaudeLines()
-    parent.user("<task-notification>\n<task-id>a</task-id></task-notification>")
+    notice = "<task-notification>\n<task-id>a</task-id></task-notification>"
+    if within_a_turn:
+        parent.add("attachment", attachment={"type": "queued_command", "prompt": notice})
+    else:
+        parent.user(notice)
     parent.result("toolu_b", parent.call("msg_1", "toolu_b"))
     known.note_reports(parent.lines)
     known.sync(family.path)

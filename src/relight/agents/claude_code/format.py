@@ -8,7 +8,7 @@ as the user is attributed to the system.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.journal.formats.content import is_kind, json_text, text_of
@@ -85,7 +85,7 @@ def _inner(line: ProviderDict) -> ProviderDict:
 def _read(line: ProviderDict, index: int) -> list[Message]:
     inner = _inner(line)
     if not inner:
-        return [_queued(line.get("attachment"), index)]
+        return [_queued(line, index)]
     from_harness = line.get("isMeta") is True or inner.get("model") == _SYNTHETIC
     return [
         Message(role="system" if from_harness and part.role != "tool" else part.role, blocks=part.blocks, index=index)
@@ -93,10 +93,18 @@ def _read(line: ProviderDict, index: int) -> list[Message]:
     ]
 
 
-def _queued(attachment: Any, index: int) -> Message:
-    """Text that the user typed while the agent worked; other attachments are the harness's."""
-    if isinstance(attachment, dict) and attachment.get("type") == "queued_command":
-        prompt = attachment.get("prompt")
-        text = text_of(prompt) or json_text(prompt)
-        return Message(role="user", blocks=(Text(text=text),), index=index)
-    return Message(role="system", blocks=(), index=index)
+def queued(line: ProviderDict) -> str | None:
+    """What was delivered while the agent worked: text that the user typed, or that a sub-agent in the background
+    ended. Other attachments are the harness's."""
+    attachment = line.get("attachment")
+    if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
+        return None
+    prompt = attachment.get("prompt")
+    return text_of(prompt) or json_text(prompt)
+
+
+def _queued(line: ProviderDict, index: int) -> Message:
+    text = queued(line)
+    if text is None:
+        return Message(role="system", blocks=(), index=index)
+    return Message(role="user", blocks=(Text(text=text),), index=index)

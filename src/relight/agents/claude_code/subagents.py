@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code import tree
+from relight.agents.claude_code.format import queued
 from relight.agents.claude_code.incremental_tree import Growing
 from relight.agents.native import jsonl
 from relight.agents.native.follower import FileFollower
@@ -65,12 +66,11 @@ class ClaudeSubAgents:
     def reported(self, lines: Sequence[Line]) -> set[str]:
         found: set[str] = set()
         for line in lines:
-            message = tree.message_of(line)
-            if line.get("type") != "user":
-                continue
+            message = tree.message_of(line) if line.get("type") == "user" else {}
             content = message.get("content")
-            if isinstance(content, str):
-                found.update(_NOTIFIED.findall(content))
+            # The notice is a message of its own between two turns, and an attachment within one.
+            notice = content if isinstance(content, str) else queued(line)
+            found.update(_NOTIFIED.findall(notice or ""))
             answers = set(ANTHROPIC.answers(message))
             for block in content if answers and isinstance(content, list) else ():
                 if isinstance(block, dict) and block.get("tool_use_id") in answers:
