@@ -16,13 +16,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import relight
 from relight.values.info import SessionInfo
 from tests.support import real_agents as real
 from tests.support.fake_model import FakeModel, Item, Request, pairs, texts, unpaired
-from tests.support.processes import environment, executable, living
+from tests.support.processes import environment, executable, living, parent, words
 from tests.support.shell import SOURCE, command, eventually
 
 KINDS = ("claude", "codex")
@@ -33,6 +33,10 @@ SECONDS = 180.0
 TASK = "do the work"
 UNKNOWN = "outcome unknown"
 _SCREEN = {"hasCompletedOnboarding": True, "theme": "dark", "bypassPermissionsModeAccepted": True}
+
+
+SEEN: Final[list[str]] = []
+"""the evidence of every harness that was closed since the list was emptied"""
 
 
 class AgentHarness:
@@ -59,8 +63,26 @@ class AgentHarness:
         self.model = FakeModel(script, strict=True).start()
         self._left: list[subprocess.Popen[str]] = []
 
+    def evidence(self) -> str:
+        """What there is to see now: the sessions, the processes, what the model was asked last, what was printed."""
+        try:
+            with relight.open(self.store, create=False) as rl:
+                sessions = [repr(one) for one in rl.sessions.list()]
+        except relight.RelightError as error:
+            sessions = [repr(error)]
+        processes = [f"{pid} (of {parent(pid)}): {' '.join(words(pid))[:300]}" for pid in self.processes()]
+        requests = self.model.requests()
+        asked = (
+            [f"{len(requests)} requests", *(f"{call} -> {result}" for call, result in self.results(requests[-1].items))]
+            if requests
+            else []
+        )
+        printed = self.base / "said"
+        return "\n".join([*sessions, *processes, *asked, self.said if printed.exists() else ""])
+
     def close(self) -> None:
         """End what is left, then the model."""
+        SEEN.append(self.evidence())
         for _ in range(3):
             for pid in self.processes():
                 kill(pid)
@@ -214,8 +236,9 @@ class AgentHarness:
         return [pid for pid in living() if environment(pid).get("RELIGHT_STORE") in names]
 
     def agents(self) -> list[int]:
-        """Those that are the agent itself."""
-        return [pid for pid in self.processes() if executable(pid) == str(self.binary)]
+        """Those that are the agent itself; a child of it that has not called exec yet is none."""
+        found = {pid: words(pid) for pid in self.processes() if executable(pid) == str(self.binary)}
+        return [pid for pid, given in found.items() if found.get(parent(pid)) != given]
 
     def marked(self) -> list[int]:
         """Those that were started for a session: the agent and whatever it started."""

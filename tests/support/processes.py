@@ -60,6 +60,14 @@ def directory(pid: int) -> str:
         return ""
 
 
+def parent(pid: int) -> int:
+    """The process that started it; 0 where it has ended."""
+    try:
+        return cast(int, psutil.Process(pid).ppid())
+    except psutil.Error:
+        return 0
+
+
 def children(pid: int) -> list[int]:
     """Its children, those included that only wait to be buried."""
     return [child.pid for child in psutil.Process(pid).children()]

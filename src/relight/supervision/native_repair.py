@@ -67,6 +67,8 @@ def make_ready(
     missing: list[Line] = []
     if path is not None:
         observer.follow(path)
+        _copy_torn(observer, aside)
+        observer.end_unfinished()
         compared = observer.compare()
         if compared.relation == "behind":
             missing = recorder.fold.messages[compared.common :]
@@ -83,10 +85,8 @@ def make_ready(
     note: dict[str, Any] = {"carried_over": carried} if carried else {}
     note |= {"told": "denied"} if settled else {}
     if path is not None and native is not None:
-        _copy_torn(observer, aside)
         offset = observer.transcript.offset if observer.transcript is not None else 0
         # The file first, then the journal by reading the file, as always: a kill between the two repeats nothing.
-        # Appending no lines still cuts off an unfinished one.
         adapter.append(path, [*missing, *added], offset=offset)
         observer.sync()
         _settle(observer, changed, now_us)
@@ -231,7 +231,7 @@ def _as_text(content: Any) -> str:
 
 def _copy_torn(observer: Observer, aside: Path) -> None:
     """Copy a transcript with a torn tail, redacted, before the tail is cut off."""
-    transcript = observer.transcript
+    transcript = observer.read()
     if transcript is not None and transcript.torn:
         copy = aside / f"torn-{transcript.offset}-{observer.recorder.head.attempt}.jsonl"
         observer.adapter.keep(transcript.path, copy, observer.recorder.recording.about)

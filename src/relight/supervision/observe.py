@@ -133,6 +133,13 @@ class Observer:
             self._read_transcript()
             return self.transcript
 
+    def end_unfinished(self) -> None:
+        """End what a dead agent left unfinished in its transcript, so that every call that may have begun is read: the
+        call behind an unfinished text is no line yet. Records nothing."""
+        transcript = self.read()
+        if transcript is not None:
+            self.adapter.append(transcript.path, (), offset=transcript.offset)
+
     def compare(self) -> transcript_diff.TranscriptMatch:
         """Read the transcript and compare it with the journal. Records nothing."""
         with self._lock:

@@ -161,6 +161,7 @@ class _SubAgentSession:
 
     def repair(self, adapter: AgentAdapter, unknown: Callable[[], str], now_us: int) -> None:
         """Give its unfinished calls a result in its own transcript, so that it knows of them if it is continued."""
+        self.observer.end_unfinished()
         transcript = self.observer.read()
         if transcript is None or self.files is None:
             return

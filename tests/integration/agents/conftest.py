@@ -1,12 +1,16 @@
-"""What a run of real agents costs, written down where `make test-agents` shows it."""
+"""What a run of real agents costs, written down where `make test-agents` shows it; what there was to see when one
+failed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.agent_harness import SEEN
+
+_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture
@@ -20,3 +24,16 @@ def cost() -> Callable[[str], None]:
             file.write(f"{text}\n")
 
     return tell
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure that came once has to be understood from its report. A harness may be closed by the test itself or by a
+    fixture, so that what it saw is shown after the last phase too."""
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    if item.stash[_FAILED]:
+        report.sections += [(f"the agent's harness as it was closed ({report.when})", one) for one in SEEN]
+    if report.when != "setup":
+        SEEN.clear()
+    return report

@@ -131,7 +131,7 @@ def _is_result(line: dict[str, Any]) -> bool:
     return line["opencode"] == "result"
 
 
-def test_a_call_behind_a_text_without_an_end_is_told_as_unknown(there: Surroundings) -> None:
+def test_a_call_behind_a_text_without_an_end_is_open_once_the_text_is_ended(there: Surroundings) -> None:
     path = ADAPTER.locate(SESSION, there)
     assert path is not None
     place = Path(there.environment["HOME"], ".local/share/opencode/opencode.db")
@@ -145,8 +145,12 @@ def test_a_call_behind_a_text_without_an_end_is_told_as_unknown(there: Surroundi
     ADAPTER.append(path, (), offset=0)
     now = [entry.line for entry in ADAPTER.read(path).entries]
     told = [line["part"]["data"]["state"]["error"] for line in now if _is_result(line)]
-    assert "outcome unknown" in told[0] and told[1] == rows.NOT_BEGUN
-    assert ADAPTER.pending(now) == []
+    assert told == [rows.NOT_BEGUN], "of the one that had not begun"
+    [begun] = ADAPTER.pending(now)
+    ADAPTER.append(path, ADAPTER.answered({begun.id: NativeResult(text="cut off")}, now, at_us=1), offset=0)
+    after = [entry.line for entry in ADAPTER.read(path).entries]
+    assert ADAPTER.pending(after) == []
+    assert {line["part"]["data"]["state"]["error"] for line in after if _is_result(line)} == {"cut off", rows.NOT_BEGUN}
 
 
 def test_a_session_of_another_directory_is_not_gone_on_with(there: Surroundings, tmp_path: Path) -> None:

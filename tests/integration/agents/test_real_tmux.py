@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,8 @@ def screen(program: Callable[[str], str]) -> Iterator[Callable[[str, Any], Scree
 
     yield begin
     for one in made:
+        with suppress(Exception):  # where it failed before there was a screen
+            print(one.shown())
         one.harness.close()
         for socket in one.harness.store.parent.rglob("*"):
             if socket.is_socket():

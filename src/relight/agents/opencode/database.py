@@ -225,16 +225,15 @@ def _looked(path: Path) -> tuple[int, int, int]:
 
 
 def append(path: Path, lines: Sequence[Line], *, offset: int) -> None:
-    """Add lines to a session where it is. In the database every other row that its process left unfinished is ended
-    too, for opencode would only report the call to the model as interrupted."""
+    """Add lines to a session where it is. In the database, texts and calls that its process had not finished writing
+    are ended too: a call behind one of them is no line, and opencode would only report it as interrupted."""
     said = said_in(path)
     if said is None:
         jsonl.append(path, lines, offset=offset)
         return
     known = {one.id[:16]: one.id for each in said for one in (each.message, *each.parts)}
     placed = rows.moved(lines, lambda name: known.get(name[:16]) or rows.own_name(name, path.stem))
-    told = {key for line in rows.lines_of(said) for key in (rows.key_of(line),)}
-    ended = [(part, data) for each in said for part in each.parts if (data := rows.closed(part, told)) is not None]
+    ended = [(part, data) for each in said for part in each.parts if (data := rows.closed(part)) is not None]
     try:
         with _opened(_database(path)) as db, db:
             db.execute("BEGIN IMMEDIATE")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ import msgspec
 from relight.agents.native.line_format import call_key
 from relight.agents.opencode.format import OPENCODE, part_of, role_of, state_of
 from relight.ports.agent import Entry, Line, NativeCall, NativeResult
-from relight.values.call import OUTCOME_UNKNOWN
 from relight.values.usage import Usage
 
 _CHANGING: Final = ("tokens", "cost", "finish", "summary", "error", "structured")
@@ -27,7 +26,7 @@ _ENDED: Final = ("completed", "error")
 _GOES_ON: Final = ("tool-calls", "unknown")
 _PREFIX_CHARS: Final = 16
 """of an id: its kind and its time, which order it; the rest is random"""
-NOT_BEGUN: Final = "interrupted: the process died before this call began; it has not run; ask for it again"
+NOT_BEGUN: Final = "not run: the process died before this call began; ask for it again"
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -235,17 +234,16 @@ def _placed(line: Line, lines: Sequence[Line], name: str, at_us: int) -> Line:
     return {**line, "message": {"id": ids["msg"], "data": data}, "part": part}
 
 
-def closed(part: Row, told: Container[str]) -> dict[str, Any] | None:
-    """A part that a dead process left unfinished, as ended; None if it is finished, or a call that was recorded as a
-    line and is answered as one. A text that has no end yet hides the call after it, which may have begun."""
+def closed(part: Row) -> dict[str, Any] | None:
+    """A part that a dead process left unfinished, as ended; None if it is finished, or a call that has begun: its
+    result is a line of its own."""
     data, times = part.data, {"start": part.created_ms, "end": part.created_ms}
     if data.get("type") in ("text", "reasoning") and isinstance(data.get("time"), dict):
         return None if _time(data, "end") is not None else {**data, "time": {**data["time"], "end": part.created_ms}}
-    status = state_of(data).get("status") if data.get("type") == "tool" else None
-    if status not in ("pending", "running") or f"call:{data.get('callID')}" in told:
+    if data.get("type") != "tool" or state_of(data).get("status") != "pending":
         return None
-    why = NOT_BEGUN if status == "pending" else f"{OUTCOME_UNKNOWN}. The process died while this call was running."
-    return {**data, "state": {"status": "error", "error": why, "input": state_of(data).get("input", {}), "time": times}}
+    given = state_of(data).get("input", {})
+    return {**data, "state": {"status": "error", "error": NOT_BEGUN, "input": given, "time": times}}
 
 
 def new_id() -> str:
