@@ -6,7 +6,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -196,70 +196,73 @@ def test_sub_agents_are_children_with_status_tokens_and_cost(kind: str, tmp_path
 def test_killed_with_eight_sub_agents_each_is_told_truly_and_counted_once(
     tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    wanted, seed = sample(2, proof=100), random.randrange(2**32)
-    chance, kills, rounds, tellings = random.Random(seed), Counter[str](), 0, Counter[str]()
-    while kills.total() < wanted:
-        base, rounds = tmp_path / f"round{rounds}", rounds + 1
-        with harness("claude", base, script(base / "ledger")) as s:
-            torment, start = Torment(s, chance), s.words()
-            while kills.total() + torment.kills.total() < wanted and torment.once(start):
-                start = ["resume", "job", "--yes"] if s.find() is not None else start
-            ends(s, torment, seed)
-            tellings += check_truth(s, base / "ledger")
-            cost, lost = written_cost(s, price_of(s))
-            assert tree_cost(s) == pytest.approx(cost, abs=1e-9), f"seed {seed}"
-            assert lost <= torment.kills.total() * (PARTS + 1), f"seed {seed}"
-            s.remembers(TASK, "spawning")
-            assert not s.marked(), "an orphan was left"
-            kills += torment.kills
-    said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
-    figure("G10", f"claude, 8 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+    tally = Tally(sample(2, proof=100))
+    for s, ledger in killed_tasks("claude", tmp_path, tally, script):
+        tally.told += check_truth(s, ledger)
+        cost, lost = written_cost(s, price_of(s))
+        assert tree_cost(s) == pytest.approx(cost, abs=1e-9), f"seed {tally.seed}"
+        assert lost <= tally.latest * (PARTS + 1), f"seed {tally.seed}"
+    figure("G10", f"claude, 8 sub-agents: {tally}")
 
 
 @pytest.mark.timeout(3600)
 def test_killed_at_random_moments_with_sub_agents_opencode_is_told_truly_of_each(
     tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    wanted, seed = sample(1, proof=30), random.randrange(2**32)
-    chance, kills, rounds, tellings = random.Random(seed), Counter[str](), 0, Counter[str]()
-    while kills.total() < wanted:
-        base, rounds = tmp_path / f"round{rounds}", rounds + 1
-        with harness("opencode", base, script(base / "ledger", 3)) as s:
-            kills += tormented(s, chance, wanted - kills.total(), seed)
-            tellings += check_truth(s, base / "ledger")
-    said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
-    figure("G10", f"opencode, 3 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+    tally = Tally(sample(1, proof=30))
+    for s, ledger in killed_tasks("opencode", tmp_path, tally, lambda ledger: script(ledger, 3)):
+        tally.told += check_truth(s, ledger)
+    figure("G10", f"opencode, 3 sub-agents: {tally}")
 
 
 @pytest.mark.timeout(3600)
 def test_killed_at_random_moments_with_sub_agents_codex_is_told_truly_of_each(
     tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    wanted, seed = sample(1, proof=30), random.randrange(2**32)
-    chance, kills, rounds, tellings = random.Random(seed), Counter[str](), 0, Counter[str]()
-    while kills.total() < wanted:
-        base, rounds = tmp_path / f"round{rounds}", rounds + 1
-        played = script(base / "ledger", 3)
+    def played(ledger: Path) -> dict[str, Any]:
         waits = {"text": "waits", "calls": [{"shell": CODEX_WAITS.format(tries=100)}]}  # it does not by itself
-        played["slots"] = [played["slots"][0], waits, {"text": "all done"}, {"text": "and told"}]
-        with harness("codex", base, played) as s:
-            kills += tormented(s, chance, wanted - kills.total(), seed)
-            # Those that were at work when their parent ended are told with the next prompt.
-            succeeds(s, ["resume", "job", "what became of them?", "--yes"])
-            tellings += check_codex(s, base / "ledger", seed)
-    said = ", ".join(f"{number} {what}" for what, number in sorted(tellings.items()))
-    figure("G10", f"codex, 3 sub-agents: {kills.total()} SIGKILLs in {rounds} tasks; told truly: {said}")
+        made = script(ledger, 3)
+        return {**made, "slots": [made["slots"][0], waits, {"text": "all done"}, {"text": "and told"}]}
+
+    tally = Tally(sample(1, proof=30))
+    for s, ledger in killed_tasks("codex", tmp_path, tally, played):
+        # Those that were at work when their parent ended are told with the next prompt.
+        succeeds(s, ["resume", "job", "what became of them?", "--yes"])
+        tally.told += check_codex(s, ledger, tally.seed)
+    figure("G10", f"codex, 3 sub-agents: {tally}")
 
 
-def tormented(s: AgentHarness, chance: random.Random, most: int, seed: int) -> Counter[str]:
-    """One task, killed up to so many times and then left to end."""
-    torment, start = Torment(s, chance), s.words()
-    while torment.kills.total() < most and torment.once(start):
-        start = ["resume", "job", "--yes"] if s.find() is not None else start
-    ends(s, torment, seed)
-    s.remembers(TASK, "spawning")
-    assert not s.marked(), f"seed {seed}: an orphan was left"
-    return torment.kills
+class Tally:
+    """How often one agent was killed, in how many tasks (`latest`: in the one that ended last), and what its parent was
+    told of its sub-agents."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.seed, self.rounds = wanted, random.randrange(2**32), 0
+        self.kills, self.told, self.latest = Counter[str](), Counter[str](), 0
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{number} {what}" for what, number in sorted(self.told.items()))
+        return f"{self.kills.total()} SIGKILLs in {self.rounds} tasks; told truly: {told}"
+
+
+def killed_tasks(
+    kind: str, tmp_path: Path, tally: Tally, played: Callable[[Path], Any]
+) -> Iterator[tuple[AgentHarness, Path]]:
+    """Tasks that were killed at random moments and then left to end, until there were kills enough; with their
+    ledgers."""
+    chance = random.Random(tally.seed)
+    while tally.kills.total() < tally.wanted:
+        base, tally.rounds = tmp_path / f"round{tally.rounds}", tally.rounds + 1
+        with harness(kind, base, played(base / "ledger")) as s:
+            torment, start = Torment(s, chance), s.words()
+            while tally.kills.total() + torment.kills.total() < tally.wanted and torment.once(start):
+                start = ["resume", "job", "--yes"] if s.find() is not None else start
+            ends(s, torment, tally.seed)
+            tally.latest = torment.kills.total()
+            tally.kills += torment.kills
+            s.remembers(TASK, "spawning")
+            assert not s.marked(), f"seed {tally.seed}: an orphan was left"
+            yield s, base / "ledger"
 
 
 def check_codex(s: AgentHarness, ledger: Path, seed: int) -> Counter[str]:
