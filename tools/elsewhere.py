@@ -100,6 +100,10 @@ os.execv(program, [program, *sys.argv[1:]])
 """
 
 
+_REFUSALS: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOSPC, errno.EUSERS})
+"""errors by which a kernel says that it does not offer or allow a namespace, a mount or a filter"""
+
+
 class Forbidden(Exception):
     """The kernel does not let us make such a machine."""
 
@@ -246,8 +250,12 @@ def _mount(source: str, target: str, kind: str, flags: int) -> None:
 
 
 def _checked(what: str, result: int) -> None:
-    if result:
-        raise Forbidden(f"{what}: {os.strerror(ctypes.get_errno())}")
+    """Forbidden where the kernel refuses; OSError for any other failure, which is a fault of this file."""
+    if not result:
+        return
+    code = ctypes.get_errno()
+    why = f"{what}: {os.strerror(code)}"
+    raise Forbidden(why) if code in _REFUSALS else OSError(code, why)
 
 
 if __name__ == "__main__":
