@@ -89,9 +89,9 @@ class SessionWriter:
         self.is_async = False
         """driven from an event loop, so tools and models may be coroutine functions"""
         self.is_supervised = False
+        """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
         self.wait_seconds = 0.0
         """how long to wait for a session that another process owns, as given when it was opened"""
-        """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
         self._budgets = limits.budgets_of(context, recorder.identity)
         self._uncounted: str | None = None
         """why usage can no longer be counted against a limit of money or tokens"""
@@ -392,9 +392,8 @@ class SessionWriter:
         try:
             change = self._verdict_on_leaving(error)
             self.record("status", Changes(status=change), release=True, finishing=True)
-        except Exception:
-            # The caller's own exception must not be replaced by ours. Nothing is lost: the lease expires, and the
-            # session is found as it was left.
+        except Exception:  # the caller's own exception must not be replaced by any of ours
+            # Nothing is lost: the lease expires, and the session is found as it was left.
             if error is None:
                 raise
 

@@ -54,5 +54,5 @@ def _wants_approval(tool: Tool[Any, Any], arguments: dict[str, Any], key: str) -
         return tool.approve
     try:
         return bool((yield Execute(tool.approve, partial(tool.ask_approval, arguments, key))))
-    except Exception:
-        return True  # fail safe: if the predicate fails, a person decides
+    except Exception:  # the user's predicate may raise anything: then the call does not run without a person
+        return True

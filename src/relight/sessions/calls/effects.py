@@ -337,8 +337,7 @@ def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Progra
         execution.request = Execute(function, late=partial(_once_late, execution, writer, key, generation))
         try:
             returned = yield execution.request
-        except Exception:
-            # The function reported its own failure, so this is not a doubt: the next call may run it again.
+        except Exception:  # the user's function reported its failure: no doubt, and the next call may run it again
             _record_outcome(writer, Outcome(id=key, status="void", synthetic=True, generation=generation))
             raise
         result = kept(returned, f"once({key!r})")

@@ -14,6 +14,8 @@ import msgspec
 from relight.errors import InvalidMessage
 from relight.journal.codec import isolated
 
+UNSUPPORTED: Final = NotImplementedError
+"""what a hook of msgspec raises for a type that it does not know, and msgspec then raises itself"""
 MAX_REPR: Final = 2000
 """characters kept of a value that is not JSON"""
 
@@ -36,7 +38,7 @@ def kept(returned: Any, what: str) -> Kept:
         plain = msgspec.to_builtins(returned, str_keys=True, enc_hook=_as_plain)
         return Kept(content=isolated(plain))
     except Exception as error:  # a hook of a user's class may raise anything, and the effect has happened
-        why = why if isinstance(error, NotImplementedError) else error
+        why = why if isinstance(error, UNSUPPORTED) else error
     problem = f"{what} is done, but what it returned cannot be kept ({why}); its repr is recorded instead"
     return Kept(content=_shown(returned), problem=problem)
 
@@ -51,7 +53,7 @@ def _as_plain(value: Any) -> Any:
     for kind in (int, float):  # subclasses of the plain types
         if isinstance(value, kind):
             return kind(value)
-    raise NotImplementedError  # by which msgspec knows that its hook does not know the type
+    raise UNSUPPORTED
 
 
 def _shown(value: Any) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import UsageError
+from relight.sessions.calls.results import UNSUPPORTED
 
 KEY_PARAMETER: Final = "idempotency_key"
 """filled in by relight, never by the model"""
@@ -81,7 +82,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
                 return msgspec.convert(value, parameter.type, dec_hook=_decoded)
             except msgspec.ValidationError:
                 return msgspec.convert(value, parameter.type, strict=False, dec_hook=_decoded)
-        except (TypeError, NotImplementedError) as error:
+        except (TypeError, UNSUPPORTED) as error:
             raise self._unsupported(parameter, error) from error
 
     def schema(self) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             if issubclass(kind, PurePath):
                 return {"type": "string", "format": "path"}
             if not hasattr(kind, "model_json_schema"):
-                raise NotImplementedError  # by which msgspec knows that its hook does not know the type
+                raise UNSUPPORTED
             model: dict[str, Any] = kind.model_json_schema()
             definitions.update(model.pop("$defs", {}))
             return model
@@ -115,7 +116,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         if parameter.description:
             schema["description"] = parameter.description
         if not parameter.is_required:
-            with suppress(TypeError, NotImplementedError):  # no value that a model could pass: it stays optional
+            with suppress(TypeError, UNSUPPORTED):  # no value that a model could pass: it stays optional
                 schema["default"] = msgspec.to_builtins(parameter.default, str_keys=True)
         return schema
 
@@ -137,7 +138,7 @@ def _decoded(kind: Any, value: Any) -> Any:
         return value
     if issubclass(kind, PurePath):
         raise ValueError(f"Expected a path, got `{type(value).__name__}`")
-    raise NotImplementedError  # as in `describe`
+    raise UNSUPPORTED
 
 
 # -- reading a function -----------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def rename_noreplace(dir_fd: int, source: bytes, name: bytes) -> None:
         return
     try:
         os.link(source, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
-    except (OSError, NotImplementedError) as error:
+    except (OSError, NotImplementedError) as error:  # the latter by Python itself, where there is no linkat(2)
         if isinstance(error, OSError) and error.errno not in _NO_LINK:
             raise
         # A directory, or a file system without hard links such as vfat. All that is left is to look and then rename: a
