@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 SERVICES: Final[dict[str, str]] = {}
-"""programs, and the first argument with which they run as a service for several sessions; `relight.wiring` fills it"""
+"""programs, and the first argument with which they run as a service for several sessions; filled by wiring_agents.py"""
 
 
 class Facts(NamedTuple):

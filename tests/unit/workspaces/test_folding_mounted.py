@@ -151,7 +151,7 @@ def test_a_snapshot_holds_the_names_that_are_listed_and_a_restore_returns_to_the
 
 
 def listed(workspace: TreeWorkspace, snapshot: str) -> list[str]:
-    """What a snapshot holds: what differs from a snapshot of nothing."""
+    """The paths that a snapshot holds, from its own records."""
     manifests = workspace._manifests
     found: list[str] = []
     waiting = [(manifests.record(snapshot).tree, b"")]

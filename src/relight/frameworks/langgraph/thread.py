@@ -284,7 +284,7 @@ class Thread:
                 self.forget()
                 self._refuse_barred(token)
                 self.check_named(named)
-        raise Conflict(f"thread {self.id!a}: it kept being deleted and created again")
+        raise Conflict(f"thread {self.id!r}: it kept being deleted and created again")
 
     def _claim(self, ledger: RecordLog, goes_on: bool) -> None:
         """Claim the lease on the newest state; after a pause the old lease may still be valid."""

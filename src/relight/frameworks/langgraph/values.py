@@ -10,7 +10,7 @@ On load nothing is ever imported or called by its name. A stored name of a class
 registered, what it handed over to be saved, and the classes of modules that it has imported (the standard library's and
 relight's own excepted); of those only the four kinds above. Such values are put back field by field, as unpickling
 would, but without running any code of theirs: what was valid when it was saved is restored as it was. Private
-attributes are stored whole again.
+attributes are not stored: they get the values of a new model.
 """
 
 from __future__ import annotations
