@@ -125,6 +125,20 @@ def test_nearly_every_kind_in_every_realistic_place_is_found(figure: Figure, sam
     assert all(len(texts) <= max(3, tried[kind] // 4) for kind, texts in missed.items()), list(missed)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"AuthError: {word} api_key '{{}}'" for word in ("invalid", "Wrong", "bad", "unknown", "expired")),
+        *(f"{word} token: {{}}" for word in ("Rejected", "incorrect", "revoked")),
+        "API_TOKEN\t{}\n",
+        "| API_TOKEN | {} |\n",
+    ],
+)
+def test_a_value_is_found_by_a_name_before_it(text: str) -> None:
+    secret = "q7Rt2LmX9vKp4ZsB8nWd1Yh6"
+    assert secret not in Redactor({}).text(text.format(secret))
+
+
 def test_commits_digests_ids_and_code_survive(figure: Figure, sample: Callable[..., int]) -> None:
     random, tried = Random(40), 0
     for _ in range(sample(100, proof=2_000)):

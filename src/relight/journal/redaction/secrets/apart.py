@@ -7,12 +7,11 @@ The name has to announce a secret, and the value to look like one: both are ofte
 # ruff: noqa: E501 - a table of patterns
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
-from relight.journal.redaction.secrets.assigned import is_told
+from relight.journal.redaction.secrets.assigned import announced_kind
+from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import Span
 
 _NEEDS: Final = ("pass", "secret", "token", "key", "credential", "pat", "pwd", "dsn")
@@ -20,31 +19,27 @@ _NEEDS: Final = ("pass", "secret", "token", "key", "credential", "pat", "pwd", "
 _NAME: Final = r"(?P<name>[A-Za-z][\w.-]{2,63})"
 _VALUE: Final = r"(?P<value>[^\s\"'`<>,;{}\\]{8,4096})"
 _QUOTE: Final = r"\\{0,4}[\"'`]?"
-RULES: Final[tuple[tuple[str, str], ...]] = (
-    ("value", rf"\b(?:name|key|Name|Key){_QUOTE}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}{_NAME}{_QUOTE}(?:,|\\n|\s){{1,4}}[ \t]{{0,24}}{_QUOTE}(?:value|Value){_QUOTE}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}{_VALUE}"),
-    (",", rf"(?m)^[ \t+>|-]{{0,8}}{_QUOTE}{_NAME}{_QUOTE}[,\t|][ \t]{{0,24}}{_QUOTE}{_VALUE}{_QUOTE}[ \t]{{0,8}}\|?\r?$"),
-    ("set ", rf"\bset[ ](?:-{{1,2}}[a-zA-Z]+[ ]){{1,4}}{_NAME}[ ]{_QUOTE}{_VALUE}"),
-    ("secret set", rf"\bsecret[ ]set[ ]{_NAME}[ ](?:-[^\s]{{1,40}}[ ](?:[^\s-][^\s]{{0,80}}[ ])?){{0,4}}?(?:-b|--body)[ =]{_QUOTE}{_VALUE}"),
-    ("inva", rf"(?i)\b(?:invalid|wrong|bad|unknown|expired|rejected|incorrect|revoked)[ ](?:the[ ])?{_NAME}(?:[ ]provided)?:?[ ]{_QUOTE}{_VALUE}"),
-    (" is ", rf"(?i)\b{_NAME}(?:[ ](?P<second>keys?|token|secret|password|passphrase|pat))?[*`]{{0,3}}[ ]is[ ](?:now[ ])?[`\"'*]{{0,3}}{_VALUE}"),
-)  # fmt: skip
-"""a text that must occur, and the pattern"""
-
-
-@cache
-def _compiled(source: str) -> re.Pattern[str]:
-    return re.compile(source)
+_REFUSED: Final = ("invalid", "wrong", "bad", "unknown", "expired", "rejected", "incorrect", "revoked")
+RULES: Final = tuple((needs, lazy_pattern(source)) for needs, source in (
+    (("value",), rf"\b(?:name|key|Name|Key){_QUOTE}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}{_NAME}{_QUOTE}(?:,|\\n|\s){{1,4}}[ \t]{{0,24}}{_QUOTE}(?:value|Value){_QUOTE}\s{{0,2}}[:=]\s{{0,2}}{_QUOTE}{_VALUE}"),
+    ((",", "\t", "|"), rf"(?m)^[ \t+>|-]{{0,8}}{_QUOTE}{_NAME}{_QUOTE}[ ]{{0,24}}[,\t|][ \t]{{0,24}}{_QUOTE}{_VALUE}{_QUOTE}[ \t]{{0,8}}\|?\r?$"),
+    (("set ",), rf"\bset[ ](?:-{{1,2}}[a-zA-Z]+[ ]){{1,4}}{_NAME}[ ]{_QUOTE}{_VALUE}"),
+    (("secret set",), rf"\bsecret[ ]set[ ]{_NAME}[ ](?:-[^\s]{{1,40}}[ ](?:[^\s-][^\s]{{0,80}}[ ])?){{0,4}}?(?:-b|--body)[ =]{_QUOTE}{_VALUE}"),
+    (_REFUSED, rf"(?i)\b(?:{'|'.join(_REFUSED)})[ ](?:the[ ])?{_NAME}(?:[ ]provided)?:?[ ]{_QUOTE}{_VALUE}"),
+    ((" is ",), rf"(?i)\b{_NAME}(?:[ ](?P<second>keys?|token|secret|password|passphrase|pat))?[*`]{{0,3}}[ ]is[ ](?:now[ ])?[`\"'*]{{0,3}}{_VALUE}"),
+))  # fmt: skip
+"""texts of which one must occur, and the pattern"""
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
     """Values that a name elsewhere in the text announces."""
     if not any(need in lower for need in _NEEDS):
         return
-    for need, source in RULES:
-        if need not in lower:
+    for needs, pattern in RULES:
+        if not any(need in lower for need in needs):
             continue
-        for found in _compiled(source).finditer(text):
+        for found in pattern.finditer(text):
             second = found.groupdict().get("second")
             value = found["value"].rstrip(".:)]*")
-            if (kind := is_told(f"{found['name']}_{second}" if second else found["name"], value)) is not None:
+            if (kind := announced_kind(f"{found['name']}_{second}" if second else found["name"], value)) is not None:
                 yield found.start("value"), found.start("value") + len(value), kind

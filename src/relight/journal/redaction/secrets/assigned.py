@@ -258,8 +258,8 @@ def _case_changes(value: str) -> int:
     return sum(one.isupper() != other.isupper() for one, other in pairwise(value))
 
 
-def is_told(name: str, value: str) -> str | None:
-    """What a value is whose name stands apart from it, or None; it must look like what the name announces."""
+def announced_kind(name: str, value: str) -> str | None:
+    """The kind of a secret whose name stands apart from it; None if it does not look like what the name announces."""
     kind = kind_of_key(name) or ("token" if _is_variable(name) or name.upper().endswith(("_PAT", "-PAT")) else None)
     if kind is None or not is_member_secret(kind, value) or _CALL.match(value) or _DATE.match(value):
         return None

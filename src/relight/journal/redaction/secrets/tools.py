@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
 from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
@@ -17,7 +16,7 @@ from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
 _VALUE: Final = r"[\"']?([^\s\"'`$<>|;&,\[\]]{4,256})"
-RULES: Final[tuple[tuple[str, str], ...]] = (
+RULES: Final = tuple((need, lazy_pattern(source, re.DOTALL)) for need, source in (
     ("htpasswd", r"\bhtpasswd\b(?:[ ]-[A-Za-z0-9]*b[A-Za-z0-9]*)(?:[ ]-\S+)*[ ]\S+[ ]\S+[ ]" + _VALUE),
     ("openssl", r"\b(?:pass|passin|passout)[ :]{1,2}pass:([^\s\"'$<>|;&,]{4,256})|-pass(?:in|out)?[ ]pass:([^\s\"'$<>|;&,]{4,256})"),
     ("alias set", r"\bmc[ ]alias[ ]set[ ]\S+[ ]\S+[ ]\S+[ ]([^\s\"'$]{8,128})"),
@@ -36,7 +35,7 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     ("kty", r"[\"'](?:d|p|q|dp|dq|qi|k)\\{0,4}[\"']:\s{0,2}\\{0,4}[\"']([A-Za-z0-9_-]{16,2000})\\{0,4}[\"']"),
     ("phrase", r"(?i:(?:mnemonic|seed|recovery|backup|secret)[ _-]?(?:phrase|words)?)[\"']?\s{0,2}[:=]?\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
     ("mnemonic", r"(?i:mnemonic)[\"']?[^\n]{0,20}?[:=]\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
-)  # fmt: skip
+))  # fmt: skip
 _SECRET_KIND: Final = lazy_pattern(r"kind[\"']?:[ ]*[\"']?(?:Sealed)?Secret\b")
 _DATA: Final = lazy_pattern(
     r"(?:^|\n)[ \t>|+-]{0,12}(?:data|stringData):[ \t]*\n((?:[ \t>|+-]+[\w.-]+:[^\n]*(?:\n|$))+)"
@@ -46,16 +45,11 @@ _DATA_JSON: Final = lazy_pattern(r"\"(?:data|stringData)\":\s*\{([^{}]{4,20000})
 _JSON_VALUE: Final = lazy_pattern(r":\s*\"([^\"\n]{4,20000})\"")
 
 
-@cache
-def _compiled(source: str) -> re.Pattern[str]:
-    return re.compile(source, re.DOTALL)
-
-
 def spans(text: str, lower: str) -> Iterator[Span]:
     """Secrets in the configuration files and statements of tools."""
-    for need, source in RULES:
+    for need, pattern in RULES:
         if need in lower:
-            for found in _compiled(source).finditer(text):
+            for found in pattern.finditer(text):
                 group = found.lastindex or 1
                 value = found[group]
                 if value and OPENING not in value and not is_placeholder(value):
