@@ -12,14 +12,16 @@ import relight
 from relight.errors import NamesFold
 from relight.journal.files.name_folding import fold_key, pairs_alike
 from relight.testing.workspace_kit import FileSegments, picture
-from relight.values.snapshot import Action
+from relight.values.snapshot import Action, Entry
 from relight.workspaces import home
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.restore import executor
-from relight.workspaces.restore.name_folding import is_one_name, is_one_path
+from relight.workspaces.restore.name_folding import is_one_name, is_one_path, not_held
 from relight.workspaces.restore.swap import Swapper
 from relight.workspaces.workspace import TreeWorkspace
 from tests.support.trees import open_tree, two_in_one
+
+NOBODY = 65534
 
 
 def folds(one: bytes, other: bytes) -> bool:
@@ -160,3 +162,17 @@ def test_the_file_system_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
     finally:
         os.close(fd)
     assert sorted(picture(tmp_path)) == [b"d"]
+
+
+def test_a_root_that_may_not_be_written_to_is_no_file_system_without_links(tmp_path: Path) -> None:
+    link = Entry(name=b"link", kind="link", ref=b"target")
+    tmp_path.chmod(0o555)
+    fd, user = os.open(tmp_path, os.O_RDONLY), os.geteuid()
+    os.seteuid(user or NOBODY)  # root may write everywhere
+    try:
+        with pytest.raises(PermissionError):
+            os.symlink(b"target", b"link", dir_fd=fd)
+        assert not_held(fd, [Action(path=b"below/link", entry=link), Action(path=b"below/a:b")]) == []
+    finally:
+        os.seteuid(user)
+        os.close(fd)

@@ -90,7 +90,8 @@ def _refusal(root_fd: int, name: bytes, *, is_link: bool) -> str:
             os.close(os.open(probe, _CREATE, 0o600, dir_fd=root_fd))
         os.unlink(probe, dir_fd=root_fd)
     except OSError as error:
-        return error.strerror or str(error)
+        # A root that may not be written to says nothing about its file system.
+        return "" if error.errno == errno.EACCES else os.strerror(error.errno or 0)
     return ""
 
 
