@@ -135,7 +135,7 @@ class TreeWorkspace:
         )
         self._restorer = Restorer(
             self._name,
-            self.path,
+            self._where,
             self._root_fd,
             self._manifests,
             self._log,
@@ -195,15 +195,14 @@ class TreeWorkspace:
 
     def _run(self) -> tuple[bytes, SnapshotRecord, Tier, Run]:
         """Run the tracker; errors name the root and the path."""
-        where = self._where
         try:
             return self._run_with_retry()
         except SnapshotIncomplete as error:
-            raise SnapshotIncomplete(where, error.unreadable) from None
+            raise SnapshotIncomplete(self._where, error.unreadable) from None
         except OverQuota as error:
-            raise OverQuota(where, error.what, error.would_bytes, error.bound_bytes) from None
+            raise OverQuota(self._where, error.what, error.would_bytes, error.bound_bytes) from None
         except OSError as error:
-            raise StoreUnavailable(f"{where}: {error}") from error
+            raise StoreUnavailable(f"{self._where}: {error}") from error
 
     def _run_with_retry(self) -> tuple[bytes, SnapshotRecord, Tier, Run]:
         """Run the tracker; if stored content that it depended on is damaged, again from scratch: the files are still

@@ -12,7 +12,6 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -36,7 +35,7 @@ class Restorer:
     def __init__(
         self,
         name: str,
-        path: Path,
+        where: str,
         root_fd: int,
         manifests: Manifests,
         log: RestoreLog,
@@ -44,15 +43,16 @@ class Restorer:
         seen: Callable[[bytes], Stat | None],
         changed_since: Callable[[str], set[bytes]],
     ) -> None:
-        """`seen` returns the stat of a path in the last snapshot, `changed_since` takes a snapshot and compares."""
-        self._name, self._path, self._root_fd = name, path, root_fd
+        """`where` names the root in messages. `seen` returns the stat of a path in the last snapshot, `changed_since`
+        takes a snapshot and compares."""
+        self._name, self._where, self._root_fd = name, where, root_fd
         self._manifests, self._log = manifests, log
         self._seen, self._changed_since = seen, changed_since
 
     def run(self, plan: RestorePlan, *, is_as_planned: bool) -> RestoreOutcome:
         """Execute a plan. `is_as_planned`: its safety snapshot is still the newest state of the disk."""
         if plan.decision.conflicts and plan.choice == "stop":
-            raise RestoreConflict(self._where(), [(one.path, one.reason) for one in plan.decision.conflicts])
+            raise RestoreConflict(self._where, [(one.path, one.reason) for one in plan.decision.conflicts])
         if plan.is_empty and not plan.undoes and self._log.unfinished() is None:
             kept = plan.decision.kept
             return RestoreOutcome(id="", target=plan.target, safety=plan.safety.id, written=0, deleted=0, kept=kept)
@@ -61,7 +61,7 @@ class Restorer:
         record = self._begin(plan)
         saved = self._clear_up(record)
         if (saved or not is_as_planned) and not self._changed_since(plan.safety.id) <= set(saved):
-            raise Conflict(f"{self._where()}: changed since the restore was planned; plan again")
+            raise Conflict(f"{self._where}: changed since the restore was planned; plan again")
         executor = RestoreExecutor(self._root_fd, self._manifests, self._seen, record.id, record.actions)
         try:
             note = self._log.begin(record)
@@ -69,7 +69,7 @@ class Restorer:
             executor.run(plan.decision.writes, plan.decision.deletes, first=note)
         except OSError as error:
             raise StoreUnavailable(
-                f"{self._where()}: the restore stopped half-way: {error}",
+                f"{self._where}: the restore stopped half-way: {error}",
                 hints=["do the same restore again, or undo it: relight undo REF"],
             ) from error
         point("restore.acted")
@@ -97,17 +97,14 @@ class Restorer:
         free = free_bytes(self._root_fd)
         if grows > free:
             raise Refused(
-                f"{self._where()}: the files take {grows:,} bytes more, and {free:,} are free; nothing was changed",
+                f"{self._where}: the files take {grows:,} bytes more, and {free:,} are free; nothing was changed",
                 hints=["free some space, or choose a directory on another disk"],
             )
 
     def _check_file_system(self, plan: RestorePlan) -> None:
         """Refuse before anything is written if the file system has no symbolic links or does not allow a name."""
         if refused := not_held(self._root_fd, plan.decision.writes):
-            raise PathsRefused(self._where(), refused)
-
-    def _where(self) -> str:
-        return f'workspace "{self._name}" ({self._path})'
+            raise PathsRefused(self._where, refused)
 
     def _begin(self, plan: RestorePlan) -> RestoreRecord:
         """A new record, or the one of the interrupted restore that this plan continues."""
@@ -128,7 +125,7 @@ class Restorer:
                 created_us=time.time_ns() // 1000,
             )
         if unfinished.target != plan.target or unfinished.undoes != plan.undoes:
-            raise RestoreUnfinished(self._where(), restore=unfinished.id, target=unfinished.target)
+            raise RestoreUnfinished(self._where, restore=unfinished.id, target=unfinished.target)
         both = tuple(dict.fromkeys((*unfinished.actions, *actions)))
         return msgspec.structs.replace(unfinished, choice=plan.choice, exact=plan.exact, actions=both)
 
