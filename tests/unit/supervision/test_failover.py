@@ -15,7 +15,7 @@ import relight
 from relight.errors import UsageError
 from relight.history.loading import resolve
 from relight.library.facade import Relight
-from relight.supervision.failover import Failover
+from relight.supervision.failover import Failover, next_agent
 from relight.values.ending import Scope, Verdict
 from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import RunPolicy
@@ -167,3 +167,17 @@ def test_in_quiet_hours_nothing_starts_and_a_time_is_known(harness: ProgramHarne
     assert (info.status, info.reason) == ("queued", "quiet hours")
     assert info.wake_at is not None and timedelta(minutes=80) < info.wake_at - now < timedelta(minutes=91)
     assert harness.model.requests() == []
+
+
+def test_the_next_agent_is_the_first_that_has_not_failed() -> None:
+    order = ["codex", "pi"]
+
+    def after(current: str, *unusable: str, returns: bool = False) -> str | None:
+        return next_agent(current, order, home="claude", returns=returns, unusable=set(unusable))
+
+    assert after("claude", "claude") == "codex"
+    assert after("codex", "claude", "codex") == "pi"
+    assert after("pi", "claude", "codex", "pi") is None
+    assert after("codex", "codex") == "pi"  # without a return the first agent is not tried again
+    assert after("codex", "codex", returns=True) == "claude"
+    assert after("codex", "codex", "claude", returns=True) == "pi"

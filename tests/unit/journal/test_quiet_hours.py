@@ -1,4 +1,4 @@
-"""Which agent continues, and when nothing runs: decided without a clock and without agents."""
+"""When nothing runs, decided without a clock."""
 
 from __future__ import annotations
 
@@ -8,21 +8,6 @@ import pytest
 
 from relight.errors import UsageError
 from relight.journal.quiet_hours import quiet_hours, quiet_until
-from relight.supervision.failover import next_agent
-
-
-def test_the_next_agent_is_the_first_that_has_not_failed() -> None:
-    order = ["codex", "pi"]
-
-    def after(current: str, *unusable: str, returns: bool = False) -> str | None:
-        return next_agent(current, order, home="claude", returns=returns, unusable=set(unusable))
-
-    assert after("claude", "claude") == "codex"
-    assert after("codex", "claude", "codex") == "pi"
-    assert after("pi", "claude", "codex", "pi") is None
-    assert after("codex", "codex") == "pi"  # without a return the first agent is not tried again
-    assert after("codex", "codex", returns=True) == "claude"
-    assert after("codex", "codex", "claude", returns=True) == "pi"
 
 
 @pytest.mark.parametrize(
