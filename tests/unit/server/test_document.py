@@ -127,6 +127,11 @@ def test_every_route_of_the_surface_is_in_the_document(harness: ServerHarness) -
             assert operation.get("description"), (method, path)
 
 
+def test_no_schema_is_named_after_a_module_of_ours(harness: ServerHarness) -> None:
+    """As two bodies of one name are: a client generated from the document would have that name in its code."""
+    assert [name for name in harness.app.openapi()["components"]["schemas"] if name.startswith("relight_")] == []
+
+
 def test_every_request_and_every_good_answer_has_an_example_that_its_schema_allows(harness: ServerHarness) -> None:
     document = harness.app.openapi()
     seen = 0

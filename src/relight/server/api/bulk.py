@@ -44,7 +44,7 @@ class SeveralBody(Why):
     )
 
 
-class LabelBody(SeveralBody):
+class SeveralLabelBody(SeveralBody):
     """A label to give to sessions, or to take from them."""
 
     key: Annotated[str, Field(min_length=1, max_length=500, examples=["team"])]
@@ -117,7 +117,7 @@ def stop_several(request: Request, served: Served, body: SeveralBody) -> Respons
 
 
 @post(router, "/api/label", model=SeveralDocument)
-def label_several(request: Request, served: Served, body: LabelBody) -> Response:
+def label_several(request: Request, served: Served, body: SeveralLabelBody) -> Response:
     """Give a label to several sessions, or take it from them. Their other labels and their steps stay."""
     if body.unset == (body.value is not None):
         raise UsageError("a label needs its `value`, or `unset` to take it away")
