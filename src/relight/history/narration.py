@@ -81,6 +81,8 @@ class Row(msgspec.Struct, kw_only=True):
     label: str | None = None
     waits: bool = False
     """the session waits for a person here"""
+    answer: str = ""
+    """the dialog of a page that answers it, while it waits"""
     begins: bool = False
     """a call that begins; its end is another row"""
     begun: Row | None = None

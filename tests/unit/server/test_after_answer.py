@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import relight
 from relight.errors import Waiting
 from relight.journal.after_answer import after_answer, continuation_of
 from relight.values.options import RunOptions
+from tests.support.calls import call
 from tests.support.server_harness import ServerHarness
-from tests.support.waiting_sessions import in_doubt
+from tests.support.waiting_sessions import in_doubt, interrupted
 
 
 def asking(rl: Any, directory: Path, name: str, *, command: bool = True) -> str:
@@ -54,3 +57,36 @@ def test_a_settled_call_goes_on_only_when_none_is_left(harness: ServerHarness) -
     with harness.client("operate") as client:
         done = client.post(f"/api/sessions/{session}/settle", json={"call": "c1", "retry": True, "resume": True})
     assert done.status_code == 200 and "your program" in done.json()["not_started"]
+
+
+def dialogs(harness: ServerHarness, session: str) -> list[str]:
+    """The dialogs that the rows of a session's history offer."""
+    with harness.client() as client:
+        page = client.get(f"/sessions/{session}", headers={"accept": "text/html"}).text
+    return re.findall(rf'class="rt"><a class="button small" href="/sessions/{session}/do/(\w+)"', page)
+
+
+def test_the_row_of_a_question_has_the_dialog_that_answers_it_while_it_waits(harness: ServerHarness) -> None:
+    @relight.tool(approve=True)
+    def pay() -> str:
+        return "paid"
+
+    rl, asks = harness.rl, "approve the budget?"  # a program's own question, which is no approval
+    with pytest.raises(Waiting), rl.session("asks") as s:
+        s.ask(asks)
+    with pytest.raises(Waiting), rl.session("approval") as approval:
+        approval.append(call("c1", "pay", "{}"))
+        approval.run_tool(approval.pending_calls()[0], [pay])
+    assert dialogs(harness, s.id) == ["send"]
+    assert dialogs(harness, approval.id) == ["approve"]
+    assert dialogs(harness, in_doubt(rl)) == ["settle"]
+    assert dialogs(harness, interrupted(rl)) == [], "only its own program can answer"
+    rl.runs.send("asks", "yes")
+    with pytest.raises(Waiting), rl.session("asks") as s:
+        s.ask(asks)
+        s.ask("and the date?")
+    assert dialogs(harness, s.id) == ["send"], "only the newest question is open"
+    rl.runs.send("asks", "now")
+    with rl.session("asks") as s:
+        s.complete()
+    assert dialogs(harness, s.id) == []

@@ -17,6 +17,7 @@ from relight.errors import Corrupt, NotFound
 from relight.history.events import Event
 from relight.history.narration import EARLIER, Narrator, Row
 from relight.journal.lineage import visible
+from relight.server.pages.session import answer_verb
 from relight.server.pages.timeline.far_steps import Unpaired, read_around
 from relight.server.pages.timeline.outline import checkpoint_rows, outline_of
 from relight.text.safe import one_line
@@ -231,6 +232,8 @@ def window_rows(rl: Relight, info: SessionInfo, window: Window, *, density: Dens
     row of its own, and no call is shown as open that ended after the window."""
     rows, damage = _narrated(rl, info, window, density)
     marked(rows, view=view_of(rl, info), doubtful=info.in_doubt > 0, labels=_labels(rl, info, window))
+    for row in [one for one in rows if one.waits][-1:] if window.upto >= info.seq else ():
+        row.answer = answer_verb(info)
     kept = filtered(rows, kind)
     return WindowRows(
         window=window,

@@ -181,6 +181,11 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
     ]
 
 
+def answer_verb(info: SessionInfo) -> str:
+    """The dialog that answers a waiting session; empty if it does not wait, or if only its own program can answer."""
+    return next((one.verb for one in _answering(info, "", "") if one.primary), "")
+
+
 def _answering(info: SessionInfo, at: str, over: str) -> list[Action]:
     """The actions that answer it: approve and deny, settle, or send; if no process would read it, with the reason."""
     waiting, has_command = info.status == "waiting", info.command is not None
