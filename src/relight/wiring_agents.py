@@ -71,7 +71,7 @@ def registration_of(point: EntryPoint) -> Registration:
         raise entry_points.unusable(point, f"{type(error).__name__}: {error}") from error
     if adapter.name != point.name:
         raise entry_points.unusable(point, f"its adapter calls itself {adapter.name!a}")
-    SERVICES.update(dict.fromkeys(found.programs, found.service) if found.service else {})
+    SERVICES.update(dict.fromkeys(found.programs, found.services) if found.services else {})
     return found
 
 
@@ -154,4 +154,4 @@ class Hooks:
 
 
 extensions.install(AgentExtensions())
-SERVICES.update({program: one.service for one in BUILT_IN.values() if one.service for program in one.programs})
+SERVICES.update({program: one.services for one in BUILT_IN.values() for program in one.programs})

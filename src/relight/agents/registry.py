@@ -23,7 +23,7 @@ BUILT_IN: Final[dict[str, Registration]] = {
         format="relight.agents.codex.format:CODEX",
         failures="relight.agents.codex.failures",
         programs=("codex",),
-        service="app-server",
+        services=(("app-server", "--listen"), ("app-server", "daemon")),
         headless=("codex", "exec"),
     ),
     "pi": Registration(

@@ -20,7 +20,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """parts of the words of a command that it may recognise; empty: it is asked about every command"""
     aliases: tuple[str, ...] = ()
     """other names under which its ends are reported"""
-    service: str = ""
-    """the first argument with which its program runs as a service for several sessions, the orphan of none"""
+    services: tuple[tuple[str, str], ...] = ()
+    """the first argument, and a later one, with which its program runs as a service for several sessions: it is the
+    orphan of none"""
     headless: tuple[str, ...] = ()
     """the command that runs a prompt, given as its last argument, without a screen"""

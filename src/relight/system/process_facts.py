@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-SERVICES: Final[dict[str, str]] = {}
-"""programs, and the first argument with which they run as a service for several sessions; filled by wiring_agents.py"""
+SERVICES: Final[dict[str, tuple[tuple[str, str], ...]]] = {}
+"""programs, and the arguments with which they run as a service for several sessions; filled by wiring_agents.py"""
 
 
 class Facts(NamedTuple):

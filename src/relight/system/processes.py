@@ -136,10 +136,8 @@ def is_marked(environment: Sequence[bytes], session: str) -> bool:
 def serves_others(pid: int) -> bool:
     """Whether it is a service shared by sessions, such as a daemon behind the screens of an agent."""
     # It has the environment of the session that happened to start it, but may work for any other: no orphan.
-    words = words_of(pid)
-    if len(words) < 2 or SERVICES.get(os.path.basename(words[0])) != words[1]:
-        return False
-    return "--listen" in words or "daemon" in words[2:3]
+    program, first, *others = *words_of(pid), "", ""
+    return any(one == first and later in others for one, later in SERVICES.get(os.path.basename(program), ()))
 
 
 def environment_of(pid: int) -> list[bytes]:

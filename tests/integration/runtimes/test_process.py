@@ -261,7 +261,11 @@ def test_a_plain_process_cannot_be_typed_to_and_says_what_can() -> None:
     assert "--runtime tmux" in reported.value.hints[0] and "relight resume" in reported.value.hints[1]
 
 
-def test_a_service_that_sessions_share_is_nobodys_orphan_and_neither_is_what_it_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("--listen", "unix://"), ("daemon",), ()])
+def test_a_service_that_sessions_share_is_nobodys_orphan_and_neither_is_what_it_runs(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Without an address it serves the one program that started it."""
     session = secrets.token_hex(16)
     (tmp_path / "app-server").write_text(
         "import os, subprocess, sys, time\n"
@@ -270,12 +274,13 @@ def test_a_service_that_sessions_share_is_nobodys_orphan_and_neither_is_what_it_
         "time.sleep(60)\n"
     )
     served = {**os.environ, SESSION_VARIABLE: session}
-    words = ["codex", "app-server", "--listen", "unix://"]
+    words = ["codex", "app-server", *arguments]
     shared = subprocess.Popen(words, executable=sys.executable, cwd=tmp_path, env=served, start_new_session=True)
     plain = subprocess.Popen(["sleep", "60"], env=served, start_new_session=True)
     try:
         until((tmp_path / "ready").exists, "the service runs")
-        assert ProcessRuntime().orphans(session) == [plain.pid]
+        alone = [] if arguments else [shared.pid, *children_of(shared.pid)]
+        assert sorted(ProcessRuntime().orphans(session)) == sorted([plain.pid, *alone])
     finally:
         for child in children_of(shared.pid):
             os.kill(child, signal.SIGKILL)
