@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from relight.values.info import FilesState, Reason, ResumePlan, SessionInfo
 from relight.values.options import ResumeOptions
 from relight.values.session import Head
 from relight.values.status import LIVE
+
+HASH_CHARS: Final = 16
+"""of a plan hash, and of the hash of name and labels that may follow it"""
 
 
 def plan_resume(
@@ -83,12 +87,12 @@ def codes_waived(options: ResumeOptions) -> set[str]:
 def plan_hash(head: Head, seq: int | None) -> str:
     """Hash that changes whenever the session moved in a way that could change the plan."""
     text = f"{head.session}:{head.seq}:{head.epoch}:{head.head}:{seq}"
-    return sha256(text.encode()).hexdigest()[:16]
+    return sha256(text.encode()).hexdigest()[:HASH_CHARS]
 
 
 def naming_hash(name: str | None, labels: Mapping[str, str]) -> str:
     """Hash that changes with the name or a label, which no step records. Behind a plan hash it pins them too."""
-    return sha256(msgspec.json.encode([name, sorted(labels.items())])).hexdigest()[:16]
+    return sha256(msgspec.json.encode([name, sorted(labels.items())])).hexdigest()[:HASH_CHARS]
 
 
 def _missing(info: SessionInfo, files: FilesState) -> Reason:

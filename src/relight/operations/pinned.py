@@ -14,7 +14,7 @@ import msgspec
 
 from relight.errors import Conflict, PlanMoved, StoreUnavailable
 from relight.history.loading import Found
-from relight.journal.resume_plan import naming_hash, plan_hash
+from relight.journal.resume_plan import HASH_CHARS, naming_hash, plan_hash
 from relight.ports.store import Record, Store
 from relight.sessions.context import Context
 from relight.values.session import Head, Identity
@@ -31,7 +31,7 @@ class PinnedStore:
     """Delegates to the store; reads and writes of the pinned session are checked."""
 
     def __init__(self, store: Store, found: Found, plan: str) -> None:
-        self._store, self._found, self._plan, self._naming = store, found, plan[:16], plan[16:]
+        self._store, self._found, self._plan, self._naming = store, found, plan[:HASH_CHARS], plan[HASH_CHARS:]
         self._begun = False
         self._same(Record(identity=found.identity, head=found.head))
 

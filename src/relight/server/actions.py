@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from relight.errors import PlanMoved, RelightError, StoreUnavailable, UsageError
 from relight.history.documents import encoded, plan_document
-from relight.journal.resume_plan import naming_hash
+from relight.journal.resume_plan import HASH_CHARS, naming_hash
 from relight.journal.retention import days_text
 from relight.library.facade import Relight
 from relight.ports.clock import Clock
@@ -39,9 +39,9 @@ from relight.values.tombstone import Tombstone
 _MAX_KEY_LENGTH: Final = 200
 MAX_CONCURRENT_ACTIONS: Final = 24
 """fewer than the server has threads: a start or stop waits for a process, and reads must not wait for it"""
-_ETAG: Final = re.compile(r"(?:([0-9a-f]{32})\.)?[0-9a-f]{32}(?:-[a-z]+)?")
+_ETAG: Final = re.compile(rf"(?:([0-9a-f]{{{2 * HASH_CHARS}}})\.)?[0-9a-f]{{32}}(?:-[a-z]+)?")
 """an ETag of a response: version, digest, coding"""
-_PLAN: Final = re.compile(r"[0-9a-f]{16}")
+_PLAN: Final = re.compile(rf"[0-9a-f]{{{HASH_CHARS}}}")
 _FREE_TEXT: Final = frozenset({"prompt", "text", "result", "edit"})
 """request members of which the audit log has the length only; the journal has the text"""
 
