@@ -16,6 +16,7 @@ import msgspec
 
 from relight.errors import NotFound, NotResumable, RelightError, UsageError
 from relight.history.documents import path_text
+from relight.history.loading import resolve
 from relight.journal.conversation.edited_message import text_of_message
 from relight.journal.files.undo_log import next_undo
 from relight.server.pages.checkpoint import effects_line
@@ -153,9 +154,9 @@ def _other_agents(context: DialogContext, present: str) -> list[Field]:
 
 def _fallback(context: DialogContext, agent: str) -> list[Field]:
     """The agents that continue after a usage limit: those it has, in their order, then the others."""
-    record = context.rl.store.find(context.info.id)
-    policy, away = record.identity.policy, record.identity.away
-    first = away.home if away is not None and agent == record.identity.agent else agent
+    identity = resolve(context.rl.store, context.info.id).identity
+    policy, away = identity.policy, identity.away
+    first = away.home if away is not None and agent == identity.agent else agent
     options = [
         Option(value=name, label=name, on=name in policy.fallback)
         for name in dict.fromkeys((*policy.fallback, *context.rl.runs.agents()))
