@@ -125,6 +125,7 @@ def test_an_answer_starts_the_session_in_one_click_and_is_told_so(site: Site, tm
     session = asking(site.rl, tmp_path, "backups")
     before = site.rl.sessions.get(session).attempt
     page = site.page(f"/sessions/{session}")
+    expect(page.locator("#rows .rt a[data-dialog]")).to_have_count(1)
     page.locator("[data-verb=send]").first.click()
     three = page.locator("dialog .three")
     expect(three.locator("dt")).to_have_text(["Happens", "Stays", "Way back"])
@@ -140,6 +141,7 @@ def test_an_answer_starts_the_session_in_one_click_and_is_told_so(site: Site, tm
     assert violations(page) == []
     confirm(page).click()
     expect(page.locator(".toast")).to_contain_text("answered backups; it ", timeout=30_000)
+    expect(page.locator("#rows .rt a[data-dialog]")).to_have_count(0)  # in the page that stayed open
     assert site.rl.sessions.get(session).attempt == before + 1
 
 
