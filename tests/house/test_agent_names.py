@@ -8,6 +8,11 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "relight"
 ROOMS = (
+    "awaited",
+    "blobs",
+    "bundles",
+    "demo",
+    "files",
     "fleet",
     "history",
     "hooks",
@@ -15,11 +20,16 @@ ROOMS = (
     "journal/failures",
     "journal/queues",
     "library",
+    "notifications",
     "operations",
+    "ports",
     "processes",
     "runtimes",
+    "stores",
     "supervision",
     "system",
+    "text",
+    "values",
     "workspaces",
 )
 AGENT = re.compile(r"\b(claude|codex|gemini|opencode)\b", re.IGNORECASE)
