@@ -75,7 +75,7 @@ bench-peers: $(READY) ## LangGraph's own savers beside ours, in a scratch enviro
 
 proof: $(READY) ## the suite with the full figures instead of samples; takes hours
 	@tools/system-packages
-	@RELIGHT_PROOF=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
+	@RELIGHT_PROOF=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 docs: $(READY) build/docs/.ready ## write the generated reference, and the site into build/site
 	@$(BIN)/python tools/generate_aio.py

@@ -24,6 +24,8 @@ pytest_plugins = ["tests.support.figures", "relight.testing", "tests.support.rec
 
 ROOT = Path(__file__).resolve().parent.parent
 PROOF = bool(os.environ.get("RELIGHT_PROOF"))
+PROOF_SECONDS = 6 * 3600
+"""a test with its full figures that takes longer hangs"""
 TEETH = os.environ.get("RELIGHT_TEETH", "")
 ELSEWHERE = bool(os.environ.get("RELIGHT_ELSEWHERE"))
 SMALL = bool(TEETH or ELSEWHERE or os.environ.get("RELIGHT_PYTHON"))
@@ -50,13 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first; proofs without a time bound; and without those about a Linux call itself, where these calls do
-    not exist."""
+    """Long tests first; proofs with a bound of their own; and without those about a Linux call itself, where these
+    calls do not exist."""
     for item in items:
         if item.get_closest_marker("agents") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))  # several starts of programs that take seconds alone
-        if PROOF:  # a bound that was chosen for a sample is none for the full figures
-            item.add_marker(pytest.mark.timeout(0), append=False)
+        if PROOF:  # in place of a bound that was chosen for a sample
+            item.add_marker(pytest.mark.timeout(PROOF_SECONDS), append=False)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)  # one begun last is waited for by idle workers
     if not ELSEWHERE:
         return
