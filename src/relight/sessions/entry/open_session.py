@@ -162,8 +162,8 @@ def _existing(context: Context, name: str) -> tuple[Found | None, Context]:
     try:
         found = resolve(context.store, name)
     except NotFound as error:
-        rule = "the name of a new session has no @: NAME@SEQ and NAME@LABEL are checkpoints"
-        raise NotFound(error.ref, what=error.what, hints=[*error.hints, rule]) from None
+        error.hints = (*error.hints, "the name of a new session has no @: NAME@SEQ and NAME@LABEL are checkpoints")
+        raise
     if found.seq is None or found.seq == readable_head(context.store, found).head:
         return found, context
     from relight.history.fork import plan_fork  # imported late: most sessions are opened at their head
