@@ -85,7 +85,7 @@ class Sessions(Noun):
         wanted = frozenset(STATUSES if status is None else [status] if isinstance(status, str) else status)
         if unknown := wanted - frozenset(STATUSES):
             raise UsageError(
-                f"no such status: {', '.join(map(repr, unknown))}", hints=[f"one of {', '.join(STATUSES)}"]
+                f"no such status: {', '.join(sorted(map(repr, unknown)))}", hints=[f"one of {', '.join(STATUSES)}"]
             )
         query = Query(
             agent=agent,

@@ -154,6 +154,12 @@ def test_an_error_shows_a_name_in_its_own_script_and_offers_a_valid_one() -> Non
 
 
 def test_a_new_name_with_an_at_sign_is_told_why_it_is_no_name() -> None:
-    with relight.open("memory:") as rl, pytest.raises(NotFound) as unknown:
-        rl.session("ada@example.com")
-    assert any("has no @" in hint for hint in unknown.value.hints)
+    with relight.open("memory:") as rl:
+        with pytest.raises(NotFound) as unknown:
+            rl.session("ada@example.com")
+        rl.session("job").close()
+        with pytest.raises(NotFound) as beyond:
+            rl.session("job@99")
+    for error in (unknown.value, beyond.value):
+        assert "has no @" in error.hints[-1]
+    assert beyond.value.evidence == ("it has @1 to @2",), "what a checkpoint is found among"
