@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     jobs = os.environ.get("JOBS", "auto")
     if arguments[:1] == ["--elsewhere"]:
         there = [sys.executable, str(ROOT / "tools" / "elsewhere.py")]
-        for binary in (real.claude_binary(), real.codex_binary()):
+        for binary in (real.claude_binary(), real.codex_binary(), real.opencode_binary()):
             there += ["--linux-program", str(binary)]
         proof = real.isolated([*there, *python, "-n", jobs, "--timeout", "0", _PROOF, *arguments[1:]])
         return subprocess.run(proof, env={**os.environ, "RELIGHT_PROOF": "1"}, check=False).returncode

@@ -134,10 +134,12 @@ class Recorder:
         given: Changes | None = None,
         snapshots: tuple[Snapshot, ...] = (),
         queue_position: QueuePosition | None = None,
+        if_newest: bool = False,
     ) -> Checkpoint:
         """Write one durable step. If it raises, nothing of the step has been acknowledged.
 
         `given` is what the caller passed, if `changes` holds more than that: a repeated change is recognised by it.
+        `if_newest`: Conflict if the session has steps that this recorder does not know; `refresh` loads them.
         """
         if given is None:
             given = changes
@@ -152,7 +154,10 @@ class Recorder:
                 # snapshots.
                 changes = decode_changes(committed.step.body)
             else:
-                draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, queue_position)
+                expected = self.head.seq if if_newest else None
+                draft = self._draft(
+                    kind, changes, body, label, claim, release, view, snapshots, queue_position, expected
+                )
                 before = self.head.seq
                 try:
                     committed = self._write(draft, given)
@@ -168,6 +173,16 @@ class Recorder:
         if changes.intents or changes.outcomes or SESSION.isEnabledFor(INFO):
             log_commit(self.identity, committed, changes)
         return checkpoint_of(committed, self.identity.model, changes.snapshot)
+
+    def refresh(self) -> None:
+        """Load what another process has written under the same lease."""
+        with self.lock:
+            # The head first: if a step is committed between the two, the fold has it and the head does not, so that the
+            # next commit with `if_newest` is refused. The other way round it would pass without having seen the step.
+            found = self.store.find(self.identity.id)
+            if found is not None and found.head is not None:
+                self.head = found.head
+            self.fold = self._reload()
 
     @property
     def has_unknown_commit(self) -> bool:
@@ -197,6 +212,7 @@ class Recorder:
         view: View | None,
         snapshots: tuple[Snapshot, ...],
         queue_position: QueuePosition | None,
+        expected_seq: int | None,
     ) -> Draft:
         messages, turns = self.fold.growth(changes)
         return Draft(
@@ -205,6 +221,7 @@ class Recorder:
             key=self._entropy.key(),
             epoch=self.epoch,
             owner=self.owner,
+            expected_seq=expected_seq,
             claim=claim,
             release=release,
             label=label,

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from relight.errors import Conflict
 from relight.files.capture import Files, commit_with_files
 from relight.journal.conversation import transcript_diff
 from relight.journal.conversation.dialogue import NEXT_PROMPT
@@ -46,6 +47,8 @@ _LEAST_COST: Final = 1e-6
 """smaller differences between our cost and the agent's are ignored"""
 _RECENT_LINES: Final = 50
 """among how many lines a call is looked for that has just ended"""
+_MAX_REFRESHES: Final = 20
+"""each follows a commit of another process: together they make progress"""
 SIDECHAIN: Final = "subagent:"
 """prefix of the tool name of a sub-agent's call in journals of 0.1.0, which recorded it in its parent"""
 
@@ -92,7 +95,9 @@ class Observer:
         """its sub-agents, for the observer of a supervisor"""
         self._read: tuple[Entry, ...] = ()
         self._keys: list[str] = []
+        self._fold = recorder.fold
         self._known = [adapter.key(line) for line in recorder.fold.messages]
+        """keys of the lines of `_fold`"""
         self.attempt = recorder.head.attempt
         """the newest attempt that can have written the transcript"""
         self.transcript: Transcript | None = None
@@ -144,6 +149,9 @@ class Observer:
         """Read the transcript and compare it with the journal. Records nothing."""
         with self._lock:
             self._read_transcript()
+            if self.recorder.fold is not self._fold:  # loaded again, with steps that another process wrote
+                self._fold = self.recorder.fold
+                self._known = [self.adapter.key(line) for line in self._fold.messages]
             return transcript_diff.compare(self._known, self._keys)
 
     def sync(self, *, replace: bool = True) -> bool:
@@ -154,17 +162,28 @@ class Observer:
         with self._lock:
             if self.subagents is not None and self._path is not None:
                 self.progress += self.subagents.sync(self._path)
-            compared = self.compare()
-            lines, is_recorded = [entry.line for entry in self._read[compared.common :]], True
-            if compared.relation == "ahead":
-                self._append(compared.common)
-            elif compared.relation == "apart" and replace and not self._has_left_history():
-                self._replace()
-            else:
-                lines, is_recorded = [], False
-            if self.subagents is not None:
-                self.subagents.note_reports(lines)
-            return is_recorded
+            for _ in range(_MAX_REFRESHES):
+                try:
+                    return self._sync(replace=replace)
+                # A hook that no supervisor answered records the transcript itself, under the lease of the supervisor:
+                # several at once, or beside a supervisor that was only slow. What the others recorded is not recorded
+                # again.
+                except Conflict:
+                    self.recorder.refresh()
+            return self._sync(replace=replace)
+
+    def _sync(self, *, replace: bool) -> bool:
+        compared = self.compare()
+        lines, is_recorded = [entry.line for entry in self._read[compared.common :]], True
+        if compared.relation == "ahead":
+            self._append(compared.common)
+        elif compared.relation == "apart" and replace and not self._has_left_history():
+            self._replace()
+        else:
+            lines, is_recorded = [], False
+        if self.subagents is not None:
+            self.subagents.note_reports(lines)
+        return is_recorded
 
     def _read_transcript(self) -> None:
         if self._follower is None:
@@ -207,7 +226,9 @@ class Observer:
         changes = Changes(
             messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines), answer=delivered
         )
-        self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
+        asked = any(entry.ends_turn for entry in entries)
+        self._commit("message", changes, is_reply=True, asked=asked, if_newest=True)
+        self.counted += changes.usage or Usage()
         self._known += self._keys[since:]
         self.replies += self._spoken(lines)
         self._handed = [] if self.replies else self._handed
@@ -221,7 +242,9 @@ class Observer:
         with recorder.lock:
             changes, view = reset_to(recorder, lines)
             delivered = self._delivered_prompt([entry.line for entry in self._read if entry.key not in known])
-            self._commit("reset", msgspec.structs.replace(changes, usage=usage, answer=delivered), view=view)
+            changes = msgspec.structs.replace(changes, usage=usage, answer=delivered)
+            self._commit("reset", changes, view=view, if_newest=True)
+        self.counted += usage or Usage()
         before, self._known = set(self._known), list(self._keys)
         fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])
@@ -353,8 +376,9 @@ class Observer:
         is_reply: bool = False,
         asked: bool = False,
         view: View | None = None,
+        if_newest: bool = False,
     ) -> Checkpoint:
-        how: dict[str, Any] = {"is_reply": is_reply, "asked": asked, "view": view}
+        how: dict[str, Any] = {"is_reply": is_reply, "asked": asked, "view": view, "if_newest": if_newest}
         return commit_with_files(self._files, self.recorder, kind, changes, **how)
 
     # -- usage and cost ---------------------------------------------------------------------------------------
@@ -372,8 +396,6 @@ class Observer:
             if entry.usage is not None:
                 priced = self._priced(entry.usage, entry)
                 total = priced if total is None else total + priced
-        if total is not None:
-            self.counted += total
         return total
 
     def _priced(self, usage: Usage, entry: Entry) -> Usage:

@@ -148,6 +148,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     epoch: int = 0
     """the writer's; ignored with a claim"""
     owner: str = ""
+    expected_seq: int | None = None
+    """the newest seq that the changes were computed from; Conflict if there is a newer one. For writers that share a
+    lease"""
     claim: Claim | None = None
     release: bool = False
     """release the lease with this commit"""

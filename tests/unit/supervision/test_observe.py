@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import relight
 from relight.agents.gemini.adapter import Gemini
 from relight.agents.gemini.records import records_of
@@ -69,3 +71,35 @@ def test_calls_that_did_not_begin_are_pending_once_in_the_file_of_an_agent_that_
         assert [one.id for one in observer.adapter.pending([one.line for one in found.entries])] == [begun.id, held.id]
         assert observer.recorder.head.open == () and rl.sessions.get("job").in_doubt == 0
         assert not observer.sync(), "the journal has what the file has"
+
+
+def beside(rl: Relight, observer: Observer, path: Path) -> Observer:
+    """As a hook that no supervisor answered: another process, under the lease of the supervisor."""
+    context, owned = rl._context, observer.recorder
+    recorder = recorder_for(context, resolve(context.store, owned.identity.id))
+    recorder.owner, recorder.epoch = owned.owner, owned.epoch
+    other = Observer(recorder, observer.adapter, None, context.price)
+    other.follow(path)
+    return other
+
+
+@pytest.mark.parametrize("rewritten", [False, True], ids=["grown", "rewritten"])
+def test_lines_that_several_record_under_one_lease_are_recorded_once(tmp_path: Path, rewritten: bool) -> None:
+    lines = gemini_conversation()
+    with observed(tmp_path, lines[:2]) as (rl, supervisor, path):
+        supervisor.sync()
+        first, second = beside(rl, supervisor, path), beside(rl, supervisor, path)
+        left = lines[1:] if rewritten else lines
+        grown = [{"$set": {"messages": records_of(left)}}] if rewritten else records_of(lines)
+        jsonl.append(path, grown, offset=path.stat().st_size)
+        [call] = supervisor.adapter.pending(lines[:3])
+        begun = Heard(kind="tool_begins", call=call.id, tool=call.name, arguments=call.arguments)
+        assert first.sync() and not second.sync()
+        second.record_hook(begun)  # so that the supervisor learns of other steps by a commit of its own
+        supervisor.record_hook(begun)
+        for one in (first, second, supervisor):
+            one.sync()
+        expected = [supervisor.adapter.key(line) for line in left]
+        for recorder in (supervisor.recorder, second.recorder):
+            assert [supervisor.adapter.key(line) for line in recorder.fold.messages] == expected
+        assert [supervisor.adapter.key(line) for line in rl.history.load("job").messages] == expected
