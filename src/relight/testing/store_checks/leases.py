@@ -65,6 +65,15 @@ def a_passed_epoch_is_refused(trial: Trial) -> None:
     equal(trial.append(session, "second", epoch=2).head.epoch, 2, "the owner writes")
 
 
+def a_step_computed_from_an_older_one_is_refused(trial: Trial) -> None:
+    """Writers that share a lease: who names the newest seq it knows is refused if there is a newer one."""
+    session = trial.working(1)
+    seen = trial.head(session).seq
+    equal(trial.append(session, expected_seq=seen).head.seq, seen + 1, "the first one writes")
+    trial.unchanged(session, lambda: trial.append(session, expected_seq=seen), Conflict)
+    equal(trial.append(session, expected_seq=seen + 1).head.seq, seen + 2, "looked again, so it writes")
+
+
 def an_unclaimed_expired_lease_still_writes(trial: Trial) -> None:
     """An expired lease that was not claimed still allows writes, and the next commit renews it."""
     session = trial.working()
@@ -110,6 +119,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     an_owner_that_wrote_after_the_evidence_is_not_taken_over,
     another_boot_ends_every_lease,
     a_passed_epoch_is_refused,
+    a_step_computed_from_an_older_one_is_refused,
     an_unclaimed_expired_lease_still_writes,
     a_commit_and_a_heartbeat_renew,
     a_release_frees_the_session,
