@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         there = [sys.executable, str(ROOT / "tools" / "elsewhere.py")]
         for binary in (real.claude_binary(), real.codex_binary(), real.opencode_binary()):
             there += ["--linux-program", str(binary)]
-        proof = real.isolated([*there, *python, "-n", jobs, "--timeout", "0", _PROOF, *arguments[1:]])
+        proof = real.isolated([*there, *python, "-n", jobs, _PROOF, *arguments[1:]])
         return subprocess.run(proof, env={**os.environ, "RELIGHT_PROOF": "1"}, check=False).returncode
     alone = subprocess.run(real.isolated([*python, "-p", "no:xdist", _COSTS]), check=False)
     if MEASURED.exists():

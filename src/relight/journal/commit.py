@@ -27,8 +27,6 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
     else:
         leases.check_writer(head, draft)
         owned = head
-    if draft.expected_seq is not None and draft.expected_seq != head.seq:
-        raise Conflict(f"{head.session}: written meanwhile, up to @{head.seq} instead of @{draft.expected_seq}")
     seq = head.seq + 1
     # Times never go backwards within a session, even if the wall clock does: readers sort and subtract them.
     at_us = max(at_us, head.updated_us)

@@ -63,10 +63,13 @@ def granted(claim: Claim, now: Instant) -> Lease:
 
 
 def check_writer(head: Head, draft: Draft) -> None:
-    """LeaseLost for a writer whose epoch is over, or that never claimed."""
+    """LeaseLost for a writer whose epoch is over, or that never claimed. Conflict if it names the seq it saw, and there
+    is a newer one: another writer shares its lease."""
     owner = head.lease.owner.id if head.lease is not None else None
     if draft.epoch != head.epoch or owner != draft.owner:
         raise LeaseLost(head.session, mine=draft.epoch, current=head.epoch)
+    if draft.expected_seq is not None and head.seq != draft.expected_seq:
+        raise Conflict(f"{head.session}: written meanwhile (now at @{head.seq}); nothing was written")
 
 
 def renewed(lease: Lease | None, now: Instant) -> Lease | None:

@@ -150,7 +150,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str = ""
     expected_seq: int | None = None
     """the newest seq that the changes were computed from; Conflict if there is a newer one. For writers that share a
-    lease"""
+    lease; ignored with a claim, which has its own"""
     claim: Claim | None = None
     release: bool = False
     """release the lease with this commit"""

@@ -85,7 +85,9 @@ def _inner(line: ProviderDict) -> ProviderDict:
 def _read(line: ProviderDict, index: int) -> list[Message]:
     inner = _inner(line)
     if not inner:
-        return [_queued(line, index)]
+        text = queued_text(line)
+        said = (Text(text=text),) if text is not None else ()
+        return [Message(role="user" if said else "system", blocks=said, index=index)]
     from_harness = line.get("isMeta") is True or inner.get("model") == _SYNTHETIC
     return [
         Message(role="system" if from_harness and part.role != "tool" else part.role, blocks=part.blocks, index=index)
@@ -93,7 +95,7 @@ def _read(line: ProviderDict, index: int) -> list[Message]:
     ]
 
 
-def queued(line: ProviderDict) -> str | None:
+def queued_text(line: ProviderDict) -> str | None:
     """What was delivered while the agent worked: text that the user typed, or that a sub-agent in the background
     ended. Other attachments are the harness's."""
     attachment = line.get("attachment")
@@ -101,10 +103,3 @@ def queued(line: ProviderDict) -> str | None:
         return None
     prompt = attachment.get("prompt")
     return text_of(prompt) or json_text(prompt)
-
-
-def _queued(line: ProviderDict, index: int) -> Message:
-    text = queued(line)
-    if text is None:
-        return Message(role="system", blocks=(), index=index)
-    return Message(role="user", blocks=(Text(text=text),), index=index)

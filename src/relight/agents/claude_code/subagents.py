@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code import tree
-from relight.agents.claude_code.format import queued
+from relight.agents.claude_code.format import queued_text
 from relight.agents.claude_code.incremental_tree import Growing
 from relight.agents.native import jsonl
 from relight.agents.native.follower import FileFollower
@@ -69,7 +69,7 @@ class ClaudeSubAgents:
             message = tree.message_of(line) if line.get("type") == "user" else {}
             content = message.get("content")
             # The notice is a message of its own between two turns, and an attachment within one.
-            notice = content if isinstance(content, str) else queued(line)
+            notice = content if isinstance(content, str) else queued_text(line)
             found.update(_NOTIFIED.findall(notice or ""))
             answers = set(ANTHROPIC.answers(message))
             for block in content if answers and isinstance(content, list) else ():
