@@ -215,8 +215,9 @@ class FileOperation:
         if not self.plans:
             note = end_note(move, begun=None, restores={})
             return FilesReport(plans={}, checkpoint=self._end(recorder, note, move, back_to, again))
-        begun = self._begin(recorder, move)
         with self._leased(recorder), complete_hints(self._found.identity):
+            begun = self._begin(recorder, move)
+            self._context.heartbeat.add(recorder)
             outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
             restores = {name: outcome.id for name, outcome in outcomes.items()}
             note = end_note(move, begun=begun.seq, restores=restores)
@@ -260,14 +261,16 @@ class FileOperation:
 
     @contextlib.contextmanager
     def _leased(self, recorder: Recorder) -> Iterator[None]:
-        """Renew the lease; release it also if the operation fails."""
-        self._context.heartbeat.add(recorder)
+        """Release the lease that the block claims, however it is left; an operation can be repeated at once."""
         try:
             yield
         finally:
             self._context.heartbeat.remove(recorder)
-            if recorder.owns:
-                with contextlib.suppress(RelightError):  # the error that ended the operation matters more
+            with contextlib.suppress(RelightError):  # the error that ended the operation matters more
+                # An interrupt can arrive when the store has committed the claim and the recorder does not know it yet.
+                if recorder.has_unknown_commit:
+                    recorder.resolve_unknown("mark")
+                if recorder.owns:
                     self._context.store.release(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
 
     def _end(

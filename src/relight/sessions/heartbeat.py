@@ -7,6 +7,7 @@ A commit renews a lease too, so a busy session needs no extra renewal.
 
 from __future__ import annotations
 
+import queue
 import threading
 import weakref
 from collections.abc import Callable
@@ -46,7 +47,8 @@ class Heartbeat:
     def _begin(self) -> None:
         self._holders: weakref.WeakSet[LeaseHolder] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """in C, unlike `threading.Event`: a signal handler that raises in `set` would leave the event's lock taken"""
         self._thread: threading.Thread | None = None
         self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
 
@@ -54,10 +56,11 @@ class Heartbeat:
         """Renew its lease from now on."""
         with self._lock:
             self._holders.add(holder)
-            if self._thread is None and not self._stopped:
+            # Without an ident its start was interrupted. Two threads would renew twice, which does no harm.
+            if (self._thread is None or self._thread.ident is None) and not self._stopped:
                 self._thread = threading.Thread(target=self._run, name="relight-heartbeat", daemon=True)
                 self._thread.start()
-        self._wake.set()
+        self._wake.put(None)
 
     def remove(self, holder: LeaseHolder) -> None:
         """Stop renewing: the lease was released."""
@@ -83,22 +86,59 @@ class Heartbeat:
         with self._lock:
             self._stopped = True
             thread = self._thread
-        self._wake.set()
+        self._wake.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=5)
 
     def _run(self) -> None:
         while not self._stopped:
             pause = min((seconds for _, seconds in self._due()), default=MAX_PAUSE_SECONDS)
-            self._wake.wait(pause)
-            if self._wake.is_set():
-                self._wake.clear()
-                continue
-            for holder, _ in self._due():
-                holder.beat()
+            try:
+                self._wake.get(timeout=pause)
+            except queue.Empty:
+                for holder, _ in self._due():
+                    holder.beat()
 
     def _due(self) -> list[tuple[LeaseHolder, float]]:
         """Those that have a lease, with the longest pause that each allows."""
         with self._lock:
             holders = [(one, one.beat_seconds()) for one in self._holders]
         return [(one, seconds) for one, seconds in holders if seconds is not None]
+
+
+class Claims:
+    """Which object holds each lease that this process has claimed, for all stores that it has open.
+
+    A claim has an owner id of its own. If its holder is gone (interrupted before it could release, or dropped by the
+    program), nothing in this process can write under it any more, and the session can be claimed again at once.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[str, Callable[[], object | None]] = {}
+
+    def add(self, owner: str, holder: object) -> None:
+        """Before the claim is committed."""
+        if len(self._holders) >= MAX_CLAIMS:
+            for other, held_by in list(self._holders.items()):
+                if held_by() is None:
+                    self._holders.pop(other, None)
+        self._holders[owner] = weakref.ref(holder)
+
+    def abandon(self, owner: str) -> None:
+        """Its holder writes nothing any more, whether or not the release was written."""
+        if owner in self._holders:
+            self._holders[owner] = _nothing
+
+    def is_abandoned(self, owner: str) -> bool:
+        """Whether this process made the claim and nothing holds it any more."""
+        held_by = self._holders.get(owner)
+        return held_by is not None and held_by() is None
+
+
+MAX_CLAIMS: Final = 1000
+"""claims that are remembered without a holder: older leases have expired"""
+CLAIMS: Final = Claims()
+
+
+def _nothing() -> None:
+    return None

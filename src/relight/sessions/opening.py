@@ -24,6 +24,7 @@ from relight.journal.status import Evidence, derived_status
 from relight.ports import faults
 from relight.sessions import names
 from relight.sessions.context import Context
+from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.names import find_exactly, find_former
 from relight.values.checkpoint import at
 from relight.values.policy import RunPolicy
@@ -48,7 +49,10 @@ _MAX_LEASE_SECONDS: Final = 1e9
 
 def evidence_of(context: Context, head: Head) -> Evidence:
     """What this process can observe about the owner of a session right now."""
-    gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
+    owner = head.lease.owner if head.lease is not None else None
+    gone = context.host.is_gone(owner) if owner is not None else None
+    if owner is not None and not gone and CLAIMS.is_abandoned(owner.id):
+        gone = context.host.owner(owner.id) == owner  # not in a forked child: there the holder is in the parent
     return Evidence(now=context.store.instant(), now_us=context.clock.now_us(), owner_gone=gone)
 
 

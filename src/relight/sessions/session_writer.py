@@ -7,13 +7,23 @@ calls, snapshots), and keeps the lease while effects run. `Session` is what a pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from relight.errors import ChildFailed, Finished, LeaseLost, LimitReached, StoreUnavailable, UsageError, Waiting
+from relight.errors import (
+    ChildFailed,
+    Finished,
+    LeaseLost,
+    LimitReached,
+    RelightError,
+    StoreUnavailable,
+    UsageError,
+    Waiting,
+)
 from relight.files.capture import Files
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
@@ -26,6 +36,7 @@ from relight.sessions import limits
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.context import Context
+from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
 from relight.sessions.opening import CLAIM_TRIES, begin_attempt
 from relight.sessions.recorder import Recorder
@@ -378,11 +389,15 @@ class SessionWriter:
                 self._leave(error)
         finally:
             self.context.heartbeat.remove(self.recorder)
+            CLAIMS.abandon(self.recorder.owner)
             if self.files is not None and not was_closed:
                 self.files.close()
 
     def _leave(self, error: BaseException | None) -> None:
         recorder = self.recorder
+        if recorder.has_unknown_commit:  # an interrupted claim: whether it was committed decides whether we own it
+            with suppress(RelightError):
+                recorder.resolve_unknown("status")
         if not recorder.owns or isinstance(error, LeaseLost):
             return
         if self._release_due:

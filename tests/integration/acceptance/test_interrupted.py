@@ -1,4 +1,5 @@
-"""A signal handler that raises in the middle of an append leaves nothing locked, loses nothing and doubles nothing."""
+"""A signal handler that raises in the middle of an append or of another operation leaves nothing locked, loses nothing
+and doubles nothing."""
 
 from __future__ import annotations
 
@@ -75,3 +76,17 @@ def test_an_exception_from_a_signal_handler_leaves_nothing_locked(
     assert (reported["lost"], reported["doubled"], reported["unseen"]) == (0, 0, 0), reported
     assert (reported["foreign"], reported["ok"]) == ([], True), reported
     assert reported["imported"] == [], "an interrupted import leaves its lock to nobody: none after the opening"
+
+
+@pytest.mark.parametrize("operation", ["open", "restore", "rewind", "fork", "label"])
+def test_an_operation_that_a_signal_interrupts_anywhere_can_be_repeated_at_once(
+    operation: str, tmp_path: Path, sample: Callable[..., int]
+) -> None:
+    words = [str(tmp_path), operation, str(sample(40, proof=2000, teeth=100))]
+    command = [sys.executable, "-m", "tests.support.programs.interrupted_operations", *words]
+    bound = BOUND_SECONDS + sample(0, proof=600)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=bound, check=False)
+    assert ended.returncode == 0, ended.stderr
+    reported = json.loads(ended.stdout)
+    assert reported["signals"] > 0, "it was never interrupted"
+    assert (reported["wrong"], reported["ok"]) == ([], True), reported

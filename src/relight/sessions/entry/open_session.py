@@ -131,10 +131,14 @@ def _opened(
     opened = open_files()
     try:
         made = Session(context, recorder, lease_seconds=seconds, files=opened, opens=open_session)
-        writer_of(made).reopen(handed_over_by=owner, note=note)
     except BaseException:
         if opened is not None:
             opened.close()
+        raise
+    try:
+        writer_of(made).reopen(handed_over_by=owner, note=note)
+    except BaseException as error:
+        writer_of(made).left(error)  # an interrupt can arrive when the claim is committed already
         raise
     return made
 

@@ -115,12 +115,11 @@ class RestoreLog:
     def exclusive(self) -> Iterator[None]:
         """Allow one restore at a time per root, across processes; Refused if another is under way."""
         fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            raise Refused("another restore of this workspace is under way") from None
-        try:
+        try:  # one block for the lock and what it protects: an interrupt between two would keep it locked
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused("another restore of this workspace is under way") from None
             yield
         finally:
             os.close(fd)

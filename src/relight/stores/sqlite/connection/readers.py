@@ -50,10 +50,10 @@ class Readers:
                 cursor.close(True)
             except DRIVER_ERRORS as error:
                 errno = connection.system_errno
-                connection.close()  # it may cache damage, or have a deleted file open
+                _discard(connection, cursor)  # it may cache damage, or have a deleted file open
                 raise store_error(error, self._database.where, session=session, system_errno=errno) from None
             except BaseException:
-                connection.close()  # a statement may be half read
+                _discard(connection, cursor)  # a statement may be half read
                 raise
             self._idle.append(connection)
 
@@ -86,3 +86,9 @@ class Readers:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+
+
+def _discard(connection: apsw.Connection, cursor: apsw.Cursor) -> None:
+    """Close it whatever is half read: an interrupted statement makes an ordinary close fail as busy."""
+    cursor.close(True)
+    connection.close(True)
