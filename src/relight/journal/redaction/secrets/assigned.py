@@ -62,6 +62,7 @@ _SETTING: Final = 80
 _DIGITS_APART: Final = 3
 """in so many places; names in code have digits at their end"""
 _SENTENCE: Final = lazy_pattern(r"[A-Za-z-]+[.!?:,]?")
+_ARN: Final = lazy_pattern(r"arn:[\w-]{2,12}:$")
 _PATH: Final = lazy_pattern(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 
 
@@ -81,6 +82,8 @@ def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | N
     which = "quoted" if found["quoted"] is not None else "bare"
     value, start, end = found[which], found.start(which), found.end(which)
     name = _name_before(text, offset) + text[offset : found.start("sign") if found["sign"] else offset + len(need)]
+    if _ARN.search(text, max(0, offset - 20), offset):
+        return None  # the name of a service
     if text[max(0, offset - 200) : offset].rpartition('"')[2].count("::"):
         return None  # the name of a type
     if need in ("_pat", "-pat") and (
@@ -110,7 +113,7 @@ def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | N
         good = _is_quoted_secret(value, is_password=is_password)
     else:
         good = _is_bare_secret(name, found, value, is_password=is_password)
-    if not good or (need in _STRICT and not _looks_strict(value)):
+    if not good or (need in _STRICT and not looks_strict(value)):
         return None
     return start, end, "password" if is_password else need.strip("_-")
 
@@ -238,7 +241,8 @@ def _is_random(value: str) -> bool:
     return changes >= 3 and len(set(value)) >= 8
 
 
-def _looks_strict(value: str) -> bool:
+def looks_strict(value: str) -> bool:
+    """Long, random, and neither a uuid nor a number: what a name with other uses too needs for its value."""
     if _UUID.fullmatch(value):
         return False
     return len(value) >= 16 and looks_like_token(value) and _is_random(value) and not re.match(r"\d[\d.:-]*$", value)

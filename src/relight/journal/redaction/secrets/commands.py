@@ -33,7 +33,7 @@ _NO_VALUE: Final = lazy_pattern(
 )
 _EXPANSION: Final = lazy_pattern(r"\$\{|\$\(|\{\{|\{[A-Za-z_.]{0,40}\}|%\(|%s")
 _MIN_CHARS: Final = 4
-_SIGNS: Final = (" -", '"-', "'-", "\t-", "login", "configure")
+_SIGNS: Final = (" -", '"-', "'-", "\t-", "login", "configure", "/p:", "http-basic", "rabbitmqctl", "wpa_passphrase")
 """every matching line contains one of them"""
 
 
@@ -72,12 +72,20 @@ COMMANDS: Final = (
     Command(names=("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldappasswd", "ldapwhoami"),
             options=(rf"-w{_NEXT}{_VALUE}",)),
     Command(names=("smbclient", "rpcclient", "net", "mount.cifs"), options=(rf"-U{_NEXT}{_PAIR}",)),
-    Command(names=("sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "impala-shell", "unzip", "zip"),
+    Command(names=("sqlcmd", "bcp", "ipmitool", "mosquitto_pub", "mosquitto_sub", "impala-shell", "unzip", "zip"),
             options=(rf"-P(?:{_NEXT})?{_VALUE}",)),
     Command(names=("7z", "7za", "unrar", "rar"), options=(rf"-p(?=[^\s\"']*[0-9!@#]){_VALUE}",)),
     Command(names=("gpg", "gpg2", "openssl", "keytool", "jarsigner"),
             options=(rf"--?(?:passphrase|storepass|keypass|srcstorepass|deststorepass){_NEXT}{_VALUE}",
                      r"-pass(?:in|out)?[ ]pass:(?P<bare>[^\s\"'$<>|;&,]{4,256})")),
+    Command(names=("openssl",), verb="enc", options=(rf"-k{_NEXT}{_VALUE}",)),
+    Command(names=("snmpwalk", "snmpget", "snmpset", "snmpbulkwalk", "snmptrap"), options=(rf"-[AX](?:{_NEXT})?{_VALUE}",)),
+    Command(names=("useradd", "usermod"), options=(rf"-p{_NEXT}{_VALUE}",)),
+    Command(names=("influx",), options=(rf"-password{_NEXT}{_VALUE}",)),
+    Command(names=("xfreerdp", "wfreerdp", "xfreerdp3", "sdl-freerdp"), options=(rf"/p:{_VALUE}",)),
+    Command(names=("poetry",), verb="http-basic", options=(rf"http-basic\.[\w.-]{{1,64}}[ \t]+\S{{1,80}}[ \t]+{_VALUE}",)),
+    Command(names=("rabbitmqctl",), options=(rf"(?:add_user|change_password){_NEXT}[^\s\"']{{1,80}}[ \t]+{_VALUE}",)),
+    Command(names=("wpa_passphrase",), options=(rf"[^\s\"']{{1,64}}[ \t]+{_VALUE}",)),
     Command(names=("lftp",), options=(r"-u[ \t]+[^\s,\"']{1,64},(?P<bare>[^\s\"';,]{1,128})",)),
     Command(names=("aws",), verb="configure",
             options=(rf"(?:aws_secret_access_key|aws_session_token)[ \t]+{_VALUE}",)),

@@ -27,6 +27,8 @@ CANDIDATE: Final = lazy_pattern(rf"[=:\"'`][ ]?[\"'`]?([A-Za-z0-9+/_=-]{{{MIN_CH
 BARE: Final = lazy_pattern(
     rf"(?<![^\s\"'`(\[,=:>])([A-Za-z0-9+/_-]{{{MIN_CHARS},{MAX_BARE}}}={{0,2}})(?![^\s\"'`)\],.;:<])", re.ASCII
 )
+_WRAPPED: Final = 48
+_BASE64_LINE: Final = lazy_pattern(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
 _STORAGE: Final = lazy_pattern(r"(?<![A-Za-z0-9+/=_-])([A-Za-z0-9+/]{86}==)(?![A-Za-z0-9+/=])", re.ASCII)
 """64 bytes in base64 by themselves: the key of a storage account; a digest of that size has its name before it"""
 _PUBLIC: Final = lazy_pattern(
@@ -57,10 +59,21 @@ def spans(text: str) -> Iterator[Span]:
         token = found[1]
         if not looks_random(token, _BARE_CHANGES) or _PUBLIC.match(token) or token.count("/") > 3:
             continue
+        if _is_wrapped(text, *found.span(1)):
+            continue
         if not _PUBLIC_NAME.search(text, max(0, found.start() - 32), found.start(1)) and not _is_public_line(
             text, found.start()
         ):
             yield found.start(1), found.end(1), "high-entropy"
+
+
+def _is_wrapped(text: str, start: int, end: int) -> bool:
+    """Whether it is one line of many of equal length, as an encoder wraps data."""
+    length = end - start
+    if length < _WRAPPED:
+        return False
+    lines = text[max(0, start - 3 * length) : end + 3 * length].split("\n")
+    return sum(len(line.strip()) == length and _BASE64_LINE.fullmatch(line.strip()) is not None for line in lines) > 2
 
 
 def _storage_keys(text: str) -> Iterator[Span]:

@@ -30,6 +30,7 @@ _BESIDE: Final = lazy_pattern(
     r"(?im)^[ \t>|+-]{0,24}(?:[\w-]{1,24}[_.-])?(?:user|username|user_?id|login|email|host|hostname|database|dbname|port|url)"
     r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?(?!str\b|string\b|int\b|bytes\b|any\b)[\w.@:/-]{2,100}[\"']?[ \t]{0,4}(?:#[^\n]{0,200})?\r?$"
 )
+_DECLARED: Final = lazy_pattern(r"[ ]{0,2}=[ ]{0,2}[\w\"'(\[{]")
 _TYPES: Final = frozenset({
     "string", "bytes", "required", "optional", "false", "secretstr", "unset", "integer", "number", "object", "varchar",
     "plain", "hidden", "prompt", "input", "nullable", "password", "secret", "example", "default", "empty", "value",
@@ -56,6 +57,8 @@ def spans(text: str, lower: str) -> Iterator[Span]:
         is_told = found["told"] is not None
         if not is_told and found[0][:5].lower() in ("pass ", "pass`"):
             continue  # to pass something
+        if _DECLARED.match(text, found.end("value")):
+            continue  # an annotated parameter with its default
         if _is_shown(value) and looks_chosen(value, told=is_told):
             yield found.start("value"), found.start("value") + len(value), "password"
     for found in _SETTING.finditer(text):
