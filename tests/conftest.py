@@ -70,9 +70,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in out]
 
 
+def _changes_output(name: str) -> bool:
+    """Whether a setting of the caller's changes what Python, pytest or a terminal program prints or refuses. Those that
+    say where code comes from and goes to stay."""
+    if name.startswith("PYTHON"):
+        return name not in ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE")
+    colours = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "PYCHARM_HOSTED")
+    return name in (*colours, "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_THEME", "PYTEST_THEME_MODE")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """No test reads or writes the home, the store or the settings of whoever runs it."""
+    """No test reads or writes the home, the store or the settings of whoever runs it, and no program that a test starts
+    prints anything else because of them."""
     home = tmp_path_factory.mktemp("home")
     ours = {"RELIGHT_TEETH", "RELIGHT_PROOF"}
     with pytest.MonkeyPatch.context() as patch:
@@ -81,6 +91,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HOME", str(home))
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             patch.delenv(name, raising=False)
+        for name in [name for name in os.environ if _changes_output(name)]:
+            patch.delenv(name)
         yield home
 
 
