@@ -287,6 +287,8 @@ class FileOperation:
         if move.heads is not None:
             kind = "rewind"
             view, allowed = rewind_view(self._context, self._at(move.heads[1]), again)
+            if back_to is not None and view.said is None:  # a compaction took it out of the messages
+                view = msgspec.structs.replace(view, said=back_to.said)
             status = back_to.told if back_to is not None else status_after_rewind(recorder.head, view)
             moved = Changes(outcomes=allowed, status=status, native=back_to.native if back_to is not None else None)
         queue_position = _restored_position(recorder.head.queue_position, back_to)

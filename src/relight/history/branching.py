@@ -13,6 +13,7 @@ from relight.errors import Corrupt, UsageError
 from relight.history.loading import Found, chain_of, load_forked, step_at
 from relight.journal.codec import isolated
 from relight.journal.conversation.edited_message import with_text
+from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.effects.open_effects import open_effects
 from relight.journal.jsonable import check_text
 from relight.operations import send
@@ -88,19 +89,20 @@ def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | N
 
 def _inherited_head(context: Context, found: Found, seq: int) -> Head:
     """The head of a fork. Its effects in doubt are those of the view it inherits, with all that the parent knew about
-    them when the fork was made.
+    them when the fork was made; the agent's last line is that of the view too.
 
     Reads more than one row only if something was open, or if the parent has continued since.
     """
     head = head_at(context, found, seq)
     # A call that was requested up to here may have begun later, on any branch: the row of this step does not show it.
     if not head.open and seq == found.whole_head().seq:
-        return head
+        return msgspec.structs.replace(head, said=found.whole_head().said)
     try:
         fold = load_forked(context.store, found, seq)
     except Corrupt:
         return head
-    return msgspec.structs.replace(head, open=open_effects(fold, seq, head.updated_us))
+    said = last_reply_line(fold.format, fold.messages)
+    return msgspec.structs.replace(head, open=open_effects(fold, seq, head.updated_us), said=said)
 
 
 def head_at(context: Context, found: Found, seq: int) -> Head:

@@ -63,7 +63,7 @@ class History:
         self._end(s)
 
     def _say(self, s: Session) -> None:
-        s.append({"role": "user", "content": f"say {self.rng.random()}"})
+        s.append({"role": self.rng.choice(["user", "assistant"]), "content": f"say {self.rng.random()}"})
 
     def _ask(self, s: Session) -> None:
         calls = [

@@ -207,6 +207,36 @@ def test_a_place_in_line_is_left_and_taken_again(tmp_path: Path) -> None:
     rl.close()
 
 
+def test_the_agents_last_line_survives_a_compaction_and_is_there_again_after_an_undo(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        s.append(user("q"))
+        s.append({"role": "assistant", "content": "one"})
+        s.replace([user("so far")])
+    before = seen(rl, "a")
+    assert before["said"] == "one"
+    rl.history.rewind("a@2")
+    assert rl.sessions.get("a").said is None
+    rl.history.undo("a")
+    assert seen(rl, "a") == before
+
+
+@pytest.mark.parametrize(("at", "said"), [("", "two"), ("@5", "two"), ("@4", "one"), ("@3", "one"), ("@2", None)])
+def test_a_fork_shows_the_agents_last_line_and_so_does_its_undo(world: Simulation, at: str, said: str | None) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        s.append(user("q1"))
+        s.append({"role": "assistant", "content": "one"})
+        s.append(user("q2"))
+        s.append({"role": "assistant", "content": "two"})
+    rl.history.fork(f"a{at}", name="f")
+    before = seen(rl, "f")
+    assert before["said"] == said
+    rl.history.rewind("f@1")
+    rl.history.undo("f")
+    assert seen(rl, "f") == before
+
+
 def test_a_forks_log_begins_with_the_fork(world: Simulation) -> None:
     rl = world.start()
     write(rl, "a", *"123")

@@ -23,7 +23,7 @@ Verb = Literal["restore", "rewind", "undo", "redo"]
 
 
 class HeadState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a move of the head may change and undo restores: head, status, native session, queue position."""
+    """What a move of the head may change and undo restores: head, status, native session, queue position, last line."""
 
     head: int
     told: StatusChange
@@ -31,6 +31,8 @@ class HeadState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     native: str | None = None
     """the native session that matches the visible conversation"""
     queue_position: QueuePosition | None = msgspec.field(default=None, name="place")
+    said: str | None = None
+    """the agent's last line, which a compaction since then may have taken out of the messages"""
 
 
 _BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields__) - {"status", "reason"}
@@ -40,7 +42,7 @@ _BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields_
 def head_state_of(head: Head, status: Status, reason: str | None) -> HeadState:
     """The state of a head; status and reason as shown, which differ from the stored ones if the owner is dead."""
     told = StatusChange(status=status, reason=reason, **{name: getattr(head, name) for name in sorted(_BESIDE)})
-    return HeadState(head=head.head, told=told, native=head.native, queue_position=head.queue_position)
+    return HeadState(head=head.head, told=told, native=head.native, queue_position=head.queue_position, said=head.said)
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
