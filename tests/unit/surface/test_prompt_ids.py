@@ -10,6 +10,7 @@ import pytest
 
 import relight
 from relight.errors import LeaseHeld
+from tests.support.calls import call
 from tests.support.simulation import Simulation
 
 Message = dict[str, Any]
@@ -40,6 +41,23 @@ def test_a_prompt_that_others_followed_gets_its_own_answer_again(world: Simulati
         s.prompt("compact it", id="r4")
         s.replace([{"role": "user", "content": "short"}])
         assert s.run(model, prompt="text 1", prompt_id="r1") == "re: short", "hidden by a reset: the result"
+
+
+def test_a_prompt_whose_turn_another_one_interrupted_gets_the_reply_that_followed(world: Simulation) -> None:
+    """Its process died before it was answered, and the next request came before it was repeated."""
+
+    def model(messages: list[Message]) -> Message:
+        if messages[-1] == {"role": "user", "content": "text 1"}:
+            return call("c1", "look")
+        if messages[-1]["role"] == "tool":
+            raise SystemExit  # the process ends here
+        return {"role": "assistant", "content": f"re: {messages[-1]['content']}"}
+
+    rl = world.start()
+    with pytest.raises(SystemExit), rl.session("chat") as s:
+        s.run(model, tools={"look": lambda: "seen"}, prompt="text 1", prompt_id="r1")
+    assert [say(rl, model, number) for number in (2, 3)] == ["re: text 2", "re: text 3"]
+    assert [say(rl, model, number) for number in (1, 2, 3)] == ["re: text 2", "re: text 2", "re: text 3"]
 
 
 def test_a_prompt_that_another_process_gave_meanwhile_is_not_asked_again(world: Simulation) -> None:

@@ -104,18 +104,20 @@ def reopen_for(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> Pro
 
 def answer_to(writer: SessionWriter, prompt_id: str | None) -> Any:
     """The session's result; for a prompt that others followed, the text of the reply that ended its turn. So a request
-    that is repeated late gets its own answer. A prompt that a reset has hidden gets the result."""
+    that is repeated late gets its own answer. One whose turn ended without a reply, because its process died and the
+    next prompt came first, gets that one's: it is the reply to both. A prompt that a reset has hidden gets the
+    result."""
     fold = writer.recorder.fold
     given = fold.prompts.get(prompt_id) if prompt_id is not None else None
     at = next((at for at, message in enumerate(fold.messages) if message is given), None)
     if at is None:
         return fold.result
-    rest = fold.messages[at + 1 :]
-    end = next((at for at, message in enumerate(rest) if _is_users(fold.format, message)), None)
-    if end is None:
-        return fold.result
-    reply = list(takewhile(fold.format.is_assistant, reversed(rest[:end])))[::-1]
-    return reply_text(fold.format, reply) or None
+    ends = [end for end, message in enumerate(fold.messages) if end > at and _is_users(fold.format, message)]
+    for end in ends:
+        reply = list(takewhile(fold.format.is_assistant, reversed(fold.messages[at + 1 : end])))[::-1]
+        if reply:
+            return reply_text(fold.format, reply) or None
+    return fold.result
 
 
 def _is_users(format: Format, message: dict[str, Any]) -> bool:
