@@ -8,7 +8,7 @@ committed. A reply that the process dies with before the commit is asked for, an
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any, Final
@@ -20,7 +20,7 @@ from relight.journal.codec import copied
 from relight.journal.conversation.model_replies import ParsedReply, parse_reply
 from relight.journal.conversation.provider_responses import plain
 from relight.journal.conversation.reply_ends import REFUSED_REPLY
-from relight.journal.conversation.streamed_replies import assembled
+from relight.journal.conversation.streamed_replies import assembled, is_event
 from relight.journal.jsonable import check_text
 from relight.journal.provider_errors import is_transient, retry_after_seconds
 from relight.sessions.coroutines import Execute, Pause, Program
@@ -120,6 +120,8 @@ def _received_from(model: Callable[..., Any], messages: list[dict[str, Any]]) ->
 def _reply_in(error: Exception) -> Any:
     """The reply that openai's `parse` and `stream` helpers raise as an error, because it was cut off or filtered."""
     kind = type(error).__name__
+    if kind == "StreamClosed":
+        error.add_note("relight: return a stream without `with`, or yield its events: it is read after the function")
     if kind == "LengthFinishReasonError" and hasattr(error, "completion"):
         return error.completion
     if kind == "ContentFilterFinishReasonError":
@@ -140,7 +142,14 @@ def _received(returned: Any) -> Any:
             return _received(entered)
     if isinstance(returned, dict) and hasattr(returned.get("stream"), "__iter__"):  # Bedrock's ConverseStream
         return _whole(list(returned["stream"]), returned)
+    if isinstance(returned, list | tuple):  # of messages or items, or of the events of a stream
+        return _whole(list(returned), returned) if _are_events(returned) else returned
     return _whole(list(returned), returned) if isinstance(returned, Iterator) else returned
+
+
+def _are_events(returned: Sequence[Any]) -> bool:
+    first = plain(returned[0]) if returned else None
+    return isinstance(first, dict) and is_event(first)
 
 
 async def _awaited(returned: Any) -> Any:

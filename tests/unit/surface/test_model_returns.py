@@ -208,6 +208,61 @@ def test_a_stream_is_read_to_its_end_and_is_one_reply(name: str, form: Any) -> N
 
 
 @every_provider
+@pytest.mark.parametrize("form", [dict, Dumped])
+def test_the_events_of_a_stream_as_a_list_are_one_reply(name: str, form: Any) -> None:
+    events = [form(event) for event in CHUNKS[name]]
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        assert run(s, Model(events, ENDS[name])) == TEXT
+        (call,) = s.calls()
+        assert (call.arguments, call.result, s.usage.output_tokens) == ({"a": 1}, "got 1", 14)
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        with pytest.raises(Exception, match=r"ended before|no reply"):
+            s.run(Model(events[:2]), prompt="go", retry=relight.Retry(attempts=1))
+        assert len(s.messages) == 1, "half a reply is not committed as something else"
+
+
+def test_the_content_of_an_anthropic_message_is_its_reply(world: Simulation) -> None:
+    for number, content in enumerate([[USE], [Dumped(USE)], relight.Reply([USE], claude(USE)["usage"], "tool_use")]):
+        with world.start().session(f"a{number}") as s:
+            assert run(s, Model(content, [{"type": "text", "text": TEXT}])) == TEXT
+            assert s.messages[1] == {"role": "assistant", "content": [USE]}
+            assert [one.result for one in s.calls()] == ["got 1"]
+    with pytest.raises(InvalidMessage, match="Chat"), world.start().session("other") as s:
+        s.append([{"role": "user", "content": "go"}, completion({"content": "x"})["choices"][0]["message"]])
+        s.append({"role": "assistant", "content": None, "tool_calls": [CALL]})
+        s.run(Model([USE]), tools={"t": lambda a: "r"}, prompt="on")
+
+
+@every_provider
+def test_a_reply_with_two_calls_of_one_id_is_refused_because_one_would_never_run(name: str) -> None:
+    twice: dict[str, Any] = {
+        "anthropic": claude(USE, USE, stop="tool_use"),
+        "openai_chat": completion({"content": None, "tool_calls": [CALL, CALL]}),
+        "openai_responses": response(ITEM, {**ITEM, "id": "fc_2"}),
+        "bedrock": converse(TOOL_USE, TOOL_USE, stop="tool_use"),
+    }
+    if name not in twice:
+        return  # Gemini's calls need no ids
+    ran: list[int] = []
+    with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+        with pytest.raises(InvalidMessage, match="two calls with the id 't1'"):
+            s.run(Model(twice[name]), tools={"t": ran.append}, prompt="go")
+        assert (ran, len(s.messages)) == ([], 1)
+
+
+def test_a_closed_stream_is_told_to_its_author(world: Simulation) -> None:
+    class StreamClosed(Exception):
+        """as httpx names it"""
+
+    def model(messages: Any) -> Any:
+        raise StreamClosed("the stream has been closed")
+
+    with pytest.raises(StreamClosed) as raised, world.start().session("a") as s:
+        run(s, model)
+    assert any("`with`" in note for note in raised.value.__notes__)
+
+
+@every_provider
 def test_a_stream_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_kept(name: str) -> None:
     for end in range(1, len(CHUNKS[name])):
         half = CHUNKS[name][:end]
@@ -320,6 +375,21 @@ def test_a_truncated_reply_is_not_a_finished_one_and_its_calls_are_not_run(world
         assert all(not call.success for call in s.calls())
 
 
+def test_calls_of_a_truncated_reply_are_answered_as_not_run_and_the_model_goes_on() -> None:
+    cut: dict[str, Any] = {
+        "anthropic": claude({**USE, "input": {}}, stop="max_tokens"),
+        "openai_chat": completion({"content": None, "tool_calls": [CALL]}, "length"),
+        "openai_responses": response(ITEM, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+        "bedrock": converse(TOOL_USE, stop="max_tokens"),
+    }
+    for name, reply in cut.items():
+        ran: list[int] = []
+        with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+            assert s.run(Model(reply, ENDS[name]), tools={"t": ran.append}, prompt="go") == TEXT, name
+            (call,) = s.calls()
+            assert (ran, s.status, "cut off" in str(call.result)) == ([], "completed", True), name
+
+
 def test_a_paused_turn_goes_on_and_sends_back_what_it_had(world: Simulation) -> None:
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
     with world.start().session("a") as s:
@@ -342,6 +412,16 @@ def test_an_empty_reply_completes_and_leaves_a_conversation_that_the_provider_ac
         content = s.messages[1].get("content", s.messages[1].get("parts"))
         assert content or name.startswith("openai")
         assert content is not None
+
+
+def test_a_response_without_items_is_an_empty_reply(world: Simulation) -> None:
+    with world.start().session("a", provider="openai-responses") as s:
+        assert run(s, Model(response())) is None
+        assert (s.status, [item.get("role") for item in s.messages]) == ("completed", ["user", "assistant"])
+        cut = response(status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+        assert s.run(Model(cut), prompt="again") is None
+        assert s.status == "halted"
+        assert s.usage.output_tokens == 14
 
 
 # -- what is none -----------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ _ANY: Final = (
 )
 _PROVIDER_RUN: Final = ("server_tool_use", "mcp_tool_use")
 _OURS: Final = ("tool_use", *_PROVIDER_RUN)
+_CONTENT: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 _SHOWN: Final = 120
 
 
@@ -70,6 +71,8 @@ def parse_reply(returned: Any, *, known: Format | None, default: Format) -> Pars
     whole = _whole(data, known) if isinstance(data, dict) else None
     if whole is not None and whole.failure is not None:
         raise FailedReply(whole.failure)
+    if _is_content(data):
+        data = {"role": "assistant", "content": data}
     messages = whole.messages if whole is not None else data if isinstance(data, list) else [data]
     if not messages:
         raise _refused("an empty list" if whole is None else "a response without output", known)
@@ -88,6 +91,13 @@ def parse_reply(returned: Any, *, known: Format | None, default: Format) -> Pars
     elif stop is None and any(one.get("status") == "incomplete" for one in messages):
         stop = "incomplete"
     return ParsedReply(messages=messages, usage=whole.usage, stop=stop)
+
+
+def _is_content(data: Any) -> bool:
+    """Whether it is the content of a message of Anthropic's. Items of the Responses API are of other types."""
+    blocks = data if isinstance(data, list) else []
+    kinds = {block.get("type") for block in blocks if isinstance(block, dict) and "role" not in block}
+    return bool(kinds & _CONTENT) and all(isinstance(block, dict) and "type" in block for block in blocks)
 
 
 def _whole(data: ProviderDict, known: Format | None) -> WholeResponse | None:
@@ -149,6 +159,9 @@ def _check(messages: list[ProviderDict], own: Format, known: Format | None) -> N
             raise _refused(why, known)
     if not any(map(own.is_assistant, messages)):
         raise _refused("no message of the model's", known)
+    ids = [call.id for message in messages for call in own.calls(message)]
+    if twice := next((one for one in ids if ids.count(one) > 1), None):
+        raise _refused(f"two calls with the id {twice!a}, of which one would never be run", known)
 
 
 def _fault(message: ProviderDict, own: Format) -> str | None:

@@ -120,6 +120,8 @@ def _responses(returned: ProviderDict) -> WholeResponse | None:
     failed = _mapping(returned.get("error")) if status == "failed" else None
     stop = None if status == "completed" else reason or status
     usage = _mapping(returned.get("usage"))
+    if not output and status in ("completed", "incomplete"):
+        output = [OPENAI_RESPONSES.assistant(EMPTY_REPLY)]
     return WholeResponse(format=OPENAI_RESPONSES, messages=output, usage=usage, stop=stop, failure=failed)
 
 

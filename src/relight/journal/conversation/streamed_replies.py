@@ -40,6 +40,16 @@ def assembled(events: _Events) -> dict[str, Any] | None:
     return None
 
 
+def is_event(data: dict[str, Any]) -> bool:
+    """Whether it begins the stream of a reply, and is no whole reply."""
+    data = data["chunk"] if isinstance(data.get("chunk"), dict) else data
+    kind, choices = data.get("type"), data.get("choices")
+    if isinstance(choices, list):
+        return all(isinstance(one, dict) and "message" not in one for one in choices)
+    begins = kind == "message_start" or (isinstance(kind, str) and kind.startswith("response."))
+    return begins or "messageStart" in data or isinstance(data.get("candidates"), list)
+
+
 def _anthropic(events: _Events) -> dict[str, Any]:
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
