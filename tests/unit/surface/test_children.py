@@ -19,6 +19,7 @@ from relight.errors import ChildFailed, Conflict, HasForks, LeaseHeld, NotFound,
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.sessions.session import Session
+from relight.testing import ScriptedModel
 from relight.values.policy import Retention
 from tests.support.child_processes import wait_until
 from tests.support.simulation import Simulation
@@ -195,6 +196,42 @@ def test_join_raises_the_wait_of_a_child_that_only_the_parent_continues(world: S
         with s.spawn("ada") as child:
             child.complete(child.ask("May I?"))
         assert s.join("ada") == ["yes"]
+
+
+def research(rl: Relight, effect: Any, begun: list[str]) -> Any:
+    """A parent whose tool is a sub-agent that asks a person."""
+    with rl.session("boss") as s:
+
+        @relight.tool(effect=effect, retries=0 if effect == "once" else 3)
+        def look_up(topic: str) -> Any:
+            begun.append(topic)
+            with s.spawn(topic) as child:
+                if not child.is_finished:
+                    child.complete(child.ask("May I?"))
+                return child.result
+
+        return s.run(ScriptedModel([{"look_up": {"topic": "ada"}}, "told"]), tools=[look_up], prompt="go")
+
+
+@pytest.mark.parametrize("effect", ["pure", "idempotent"])
+def test_a_tool_whose_child_waits_for_a_person_is_run_again_after_the_answer(world: Simulation, effect: str) -> None:
+    rl, begun = world.start(), list[str]()
+    with pytest.raises(relight.Waiting, match="May I"):
+        research(rl, effect, begun)
+    assert sessions(rl) == {"boss": "terminated", "boss.ada": "waiting"}
+    rl.runs.send("boss.ada", "yes")
+    assert research(rl, effect, begun) == "told"
+    assert [one.result for one in rl.history.load("boss").calls] == ["yes"]
+    assert begun == ["ada", "ada"]
+
+
+def test_a_tool_that_may_not_run_again_and_whose_child_waits_is_told_to_its_author(world: Simulation) -> None:
+    rl = world.start()
+    with pytest.raises(UsageError, match=r"'look_up' .*boss\.ada is waiting .*May I") as raised:
+        research(rl, "once", [])
+    assert any("idempotent" in hint for hint in raised.value.hints)
+    (call,) = rl.history.load("boss").calls
+    assert (call.success, call.in_doubt) == (False, False)
 
 
 def test_a_child_whose_parent_is_given_is_the_one_that_spawn_finds(world: Simulation) -> None:

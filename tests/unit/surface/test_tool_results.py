@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import decimal
 import enum
 import logging
 import uuid
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ import pydantic
 import pytest
 
 import relight
-from relight.errors import InvalidMessage
+import relight.aio
+from relight.errors import InvalidMessage, UsageError
+from relight.testing import ScriptedModel
 from tests.support.calls import call
 
 DAY = datetime.date(2026, 1, 2)
@@ -65,12 +69,13 @@ VALUES: list[tuple[Any, Any]] = [
     (b"abc", "YWJj"),
     (Counter("aab"), {"a": 2, "b": 1}),
     ({1: Name("x")}, {"1": "x"}),
+    ({"a": 1}.keys(), ["a"]),
+    (range(2), [0, 1]),
 ]
 UNKEPT: list[tuple[Any, str]] = [
     (object(), "<object object at "),
     (float("nan"), "nan"),
     (Unprintable(), "<Unprintable, whose repr raises RuntimeError>"),
-    (iter(range(0)), "<range_iterator object "),
 ]
 
 
@@ -90,7 +95,73 @@ def test_results_are_kept_as_json(value: Any, expected: Any) -> None:
         assert [s.once("k", lambda: value), s.once("k", lambda: "never")] == [expected] * 2
 
 
-@pytest.mark.parametrize(("value", "shown"), UNKEPT, ids=["object", "nan", "unprintable", "iterator"])
+def test_a_generator_is_run_to_its_end_as_part_of_the_call() -> None:
+    assert returned(map(str, [1, 2])).result == ["1", "2"]
+    ran: list[str] = []
+
+    def lines(fails: bool = False) -> Iterator[str]:
+        ran.append("began")
+        yield "a"
+        if fails:
+            raise OSError("no more")
+        yield "b"
+
+    def fails() -> Iterator[str]:
+        return lines(fails=True)
+
+    async def later() -> AsyncIterator[str]:
+        ran.append("awaited")
+        yield "c"
+
+    async def main() -> Any:
+        async with relight.aio.open("memory:") as rl, rl.session("a") as s:
+            noted = await s.once("k", later)
+            model = ScriptedModel([[{"lines": {}}, {"later": {}}], "done"])
+            await s.run(model, tools=[lines, later], prompt="go")
+            return [one.result for one in await s.calls()], noted
+
+    assert asyncio.run(main()) == ([["a", "b"], ["c"]], ["c"])
+    assert sorted(ran) == ["awaited", "awaited", "began"]
+    with relight.open("memory:") as rl, rl.session("a") as s:
+        s.run(ScriptedModel([[{"lines": {}}, {"fails": {}}], "done"]), tools=[lines, fails], prompt="go")
+        assert [(one.success, one.result) for one in s.calls()] == [(True, ["a", "b"]), (False, "OSError: no more")]
+
+
+def test_a_coroutine_that_nothing_awaits_is_never_recorded_as_done() -> None:
+    async def send(to: str = "") -> str:
+        raise AssertionError("nothing awaits it")
+
+    def wrapped(to: str = "") -> Any:  # as a decorator of somebody else makes it: no coroutine function
+        return send(to)
+
+    async def events() -> AsyncIterator[str]:
+        yield "never"
+
+    for number, tool in enumerate((wrapped, events)):
+        with relight.open("memory:") as rl:
+            with pytest.raises(UsageError, match=r"returned .*nothing awaits"), rl.session("a") as s:
+                s.run(ScriptedModel([{tool.__name__: {}}, "done"]), tools=[tool], prompt="go")
+            (ended,) = rl.history.load("a").calls
+            assert (ended.success, ended.in_doubt) == (False, False), number
+            with pytest.raises(UsageError, match=r"returned .*nothing awaits"), rl.session("b") as s:
+                s.once("k", tool)
+            with rl.session("b") as s:
+                assert s.once("k", lambda: "in its place") == "in its place"
+    probed = relight.tool(effect="probe", probe=wrapped)(lambda to="": "sent")
+    with relight.open("memory:") as rl:
+        with pytest.raises(KeyboardInterrupt), rl.session("a") as s:
+            s.append(call("c1", "t"))
+            s.run_tool(s.pending_calls()[0], {"t": probed.replaced(run=interrupted)})
+        with rl.session("a") as s:
+            ended = s.run_tool(s.pending_calls()[0], {"t": probed})
+        assert (ended.success, str(ended.result).startswith("outcome unknown")) == (False, True)
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("value", "shown"), UNKEPT, ids=["object", "nan", "unprintable"])
 def test_what_cannot_be_kept_is_done_all_the_same_and_its_developer_is_told(
     value: Any, shown: str, caplog: pytest.LogCaptureFixture
 ) -> None:

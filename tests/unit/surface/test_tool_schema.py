@@ -90,7 +90,7 @@ def test_a_schema_has_the_providers_own_form_and_says_what_the_signature_says() 
     assert responses == {"type": "function", **chat["function"], "strict": False}
     assert order.schema("bedrock")["toolSpec"]["inputSchema"] == {"json": schema}
     assert order.schema("gemini")["parametersJsonSchema"] == schema
-    assert "description" not in relight.tool(lambda: None).schema("bedrock")["toolSpec"]
+    assert "description" not in relight.tool(name="t")(lambda: None).schema("bedrock")["toolSpec"]
     assert anthropic["description"] == "Order something.\n\nIt is sent at once."
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == (
         "object",
@@ -202,6 +202,63 @@ def test_what_no_json_can_express_is_an_error_of_the_developer() -> None:
             relight.tool(function).schema("anthropic")
         with pytest.raises(UsageError, match=text):
             run([function], function.__name__, {"function": 1, "thing": 1})
+
+
+def test_two_tools_of_one_name_are_refused_and_one_that_is_given_twice_is_not() -> None:
+    def other() -> None: ...
+
+    for pair in ([relight.tool(name="t")(print), relight.tool(name="t")(other)], [Bank().pay, Bank().pay]):
+        with pytest.raises(UsageError, match="two tools are named"):
+            run(pair, "t", {})
+    bank = Bank()
+    assert run([bank.convert, bank.convert, other, other], "convert", {"amount": 2}).result == 6
+
+
+def test_a_callable_without_a_name_has_to_be_given_one() -> None:
+    class Machine:
+        def __call__(self, number: int) -> int:
+            return 2 * number
+
+    for declare in (lambda: relight.tool(Machine()), lambda: run([Machine()], "tool", {"number": 1})):
+        with pytest.raises(UsageError, match="has no name"):
+            declare()
+    double = relight.tool(name="double")(Machine())
+    assert (
+        run([double], "double", {"number": "2"}).result == run({"twice": Machine()}, "twice", {"number": 2}).result == 4
+    )
+    assert run([functools.partial(max, 3)], "max", {}).success is False
+
+
+def test_a_name_that_no_provider_takes_is_refused_with_the_schema() -> None:
+    for name in ("send mail", "", "a" * 129, "<lambda>"):
+        with pytest.raises(UsageError, match="name of a tool"):
+            relight.tool(name=name)(print).schema("openai")
+
+
+def test_a_parameter_that_has_no_name_for_a_model_is_refused() -> None:
+    def double(number: int, /) -> int:
+        return 2 * number
+
+    with pytest.raises(UsageError, match="'number' is positional-only"):
+        relight.tool(double).schema("anthropic")
+    with pytest.raises(UsageError, match="'number' is positional-only"):
+        run([double], "double", {"number": 1})
+
+
+def test_what_pydantic_says_of_a_parameter_is_checked_and_told() -> None:
+    @relight.tool
+    def book(
+        nights: Annotated[int, pydantic.Field(ge=1, le=30, description="how many")],
+        guests: list[Annotated[str, pydantic.StringConstraints(min_length=2)]] | None = None,
+    ) -> Any:
+        return [nights, guests]
+
+    properties = book.schema("anthropic")["input_schema"]["properties"]
+    assert properties["nights"] == {"type": "integer", "minimum": 1, "maximum": 30, "description": "how many"}
+    assert '"minLength": 2' in json.dumps(properties["guests"])
+    assert run([book], "book", {"nights": "2", "guests": ["ada"]}).result == [2, ["ada"]]
+    for wrong in ({"nights": 0}, {"nights": 1, "guests": ["a"]}):
+        assert run([book], "book", wrong).success is False, wrong
 
 
 class Bank:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from relight.journal.effects.approvals import approval_slot, question_of
 from relight.journal.fold import Slot
 from relight.sessions.coroutines import Execute, Program
+from relight.telemetry.logs import TOOL, warn
 from relight.values.status import Asking, StatusChange
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def approved(
     answer = writer.recorder.fold.answered.get(decision_key)
     if answer is not None:
         return answer == "allow", [decision_key]
-    if not (yield from _wants_approval(tool, arguments, slot.key)):
+    if not (yield from _wants_approval(writer, tool, arguments, slot.key)):
         return True, []
     question = question_of(slot.site.id, slot.site.name, given)
     asking = Asking(kind="approval", key=decision_key)
@@ -49,10 +50,12 @@ def denial_of(writer: SessionWriter, decision: Sequence[str]) -> str:
     return f"not run: a person denied it{': ' + reasons[0] if reasons else ''}"
 
 
-def _wants_approval(tool: Tool[Any, Any], arguments: dict[str, Any], key: str) -> Program[bool]:
+def _wants_approval(writer: SessionWriter, tool: Tool[Any, Any], arguments: dict[str, Any], key: str) -> Program[bool]:
     if not callable(tool.approve):
         return tool.approve
     try:
         return bool((yield Execute(tool.approve, partial(tool.ask_approval, arguments, key))))
-    except Exception:  # the user's predicate may raise anything: then the call does not run without a person
+    except Exception as error:  # the user's predicate may raise anything: then the call does not run without a person
+        why = f"approve of {tool.name!r} failed, so a person is asked: {type(error).__name__}: {error}"
+        warn(TOOL, f"{writer.name}: {why}", writer.recorder.log_fields)
         return True

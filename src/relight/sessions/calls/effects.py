@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import msgspec
 
-from relight.errors import InDoubt, InvalidMessage, ToolsChanged, UsageError
+from relight.errors import InDoubt, InvalidMessage, ToolsChanged, UsageError, Waiting
 from relight.journal.effects.ledger import action_for, carried_outcome, closing_outcome
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.ports import faults
 from relight.sessions.calls.approving import approved, denial_of
-from relight.sessions.calls.results import Kept, kept
+from relight.sessions.calls.results import Kept, NotAwaited, all_of, kept, refuse_unawaited
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.signatures import WrongArguments
@@ -176,10 +176,16 @@ def _run(
                 call = span.around(run, awaits=writer.is_async)
                 request = execution.request = Execute(tool.run, call, late=late, timeout=tool.timeout)
                 returned = yield request
+            refuse_unawaited(returned, f"the tool {tool.name!r}")
+        except Waiting as wait:
+            # Of another session, a child for example, that needs its answer first. The call stays begun, and runs again
+            # when the program is started after the answer.
+            if tool.effect == "once":
+                _raise_to_author(writer, slot, _cannot_wait(tool, wait))
+            raise
         except Exception as error:
-            if error is writer.misused:  # a bug of the program, which the model cannot fix: close the call and raise
-                _finish(writer, slot, "error", f"the tool called s.ask: {error}")
-                raise
+            if error is writer.misused or isinstance(error, NotAwaited):
+                _raise_to_author(writer, slot, error)
             failed = error
         else:
             result = kept(returned, f"the tool {tool.name!r}")
@@ -201,6 +207,18 @@ def _run(
     if has_ended and tool.effect == "probe" and not (yield from _did_not_happen(writer, slot, tool, arguments)):
         return
     _fail(writer, slot, tool, failed, is_running=request.is_running)
+
+
+def _raise_to_author(writer: SessionWriter, slot: Slot, error: Exception) -> Never:
+    """A bug of the program, which the model cannot fix: close the call and raise."""
+    _finish(writer, slot, "error", str(error))
+    raise error
+
+
+def _cannot_wait(tool: Tool[Any, Any], wait: Waiting) -> UsageError:
+    says = f"{wait.session} is {wait.message}"
+    hints = ['declare effect="idempotent" if it may run again after the answer: s.spawn finds the child as it is']
+    return UsageError(f"the tool {tool.name!r} may run once only, and cannot go on: {says}", hints=hints)
 
 
 def _fail(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], error: Exception, *, is_running: bool) -> None:
@@ -263,6 +281,7 @@ def _did_not_happen(
     assert tool.probe is not None
     try:
         seen = yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))
+        refuse_unawaited(seen, f"the probe of {tool.name!r}")
     except Exception as error:
         # A failing probe proves nothing. Running the tool now could repeat the effect, so the model is told that the
         # outcome is unknown.
@@ -334,9 +353,11 @@ def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Progra
             generation = recorder.fold.generations.get(key, 1)
             writer.record("intent", Changes(intents=[Intent(id=key, name=key, effect="once", generation=generation)]))
         faults.point("tool.intended")
-        execution.request = Execute(function, late=partial(_once_late, execution, writer, key, generation))
+        late = partial(_once_late, execution, writer, key, generation)
+        execution.request = Execute(function, lambda: all_of(function()), late=late)
         try:
             returned = yield execution.request
+            refuse_unawaited(returned, f"once({key!r})")
         except Exception:  # the user's function reported its failure: no doubt, and the next call may run it again
             _record_outcome(writer, Outcome(id=key, status="void", synthetic=True, generation=generation))
             raise

@@ -1,17 +1,19 @@
 """What a tool or `once` returned, as JSON: dataclasses, structs, pydantic models, dates and the like are converted.
 
 The effect has happened when its result is looked at, so nothing here may lose it: a value that cannot be kept is
-recorded as its `repr`, and a warning is logged.
+recorded as its `repr`, and a warning is logged. What a generator or a coroutine does happens only when it is read or
+awaited, which belongs to the run.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, MappingView
 from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
 
-from relight.errors import InvalidMessage
+from relight.errors import InvalidMessage, UsageError
 from relight.journal.codec import isolated
 
 UNSUPPORTED: Final = NotImplementedError
@@ -26,6 +28,33 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     content: Any
     problem: str = ""
     """empty if the value was kept"""
+
+
+def all_of(returned: Any) -> Any:
+    """What a function returned, an iterator read to its end: until then the work of a generator is not done. Of an
+    async one a coroutine, which reads it."""
+    if isinstance(returned, AsyncIterator):
+        return _all_of(returned)
+    return list(returned) if isinstance(returned, Iterator) else returned
+
+
+async def _all_of(returned: AsyncIterator[Any]) -> list[Any]:
+    return [one async for one in returned]
+
+
+class NotAwaited(UsageError):
+    """A function returned what has to be awaited, where nothing awaits it: its work has not been done."""
+
+
+def refuse_unawaited(returned: Any, what: str) -> None:
+    """NotAwaited for a coroutine and the like. `relight.aio` has awaited it before."""
+    if not isinstance(returned, Awaitable):
+        return
+    if isinstance(returned, Coroutine):
+        returned.close()
+    kind = type(returned).__name__
+    hints = ["await it: relight.aio has the same verbs"]
+    raise NotAwaited(f"{what} returned a {kind}, which nothing awaits here; it was not run", hints=hints)
 
 
 def kept(returned: Any, what: str) -> Kept:
@@ -48,6 +77,8 @@ def _as_plain(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, MappingView | range):
+        return list(value)
     if isinstance(value, str):
         return str.__str__(value)
     for kind in (int, float):  # subclasses of the plain types

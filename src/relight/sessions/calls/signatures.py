@@ -77,6 +77,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     def _converted(self, parameter: Parameter, value: Any) -> Any:
         if parameter.type is Any:
             return value
+        if (adapter := _pydantics(parameter.type)) is not None:
+            return adapter.validate_python(value)
         try:
             try:
                 return msgspec.convert(value, parameter.type, dec_hook=_decoded)
@@ -105,6 +107,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             definitions.update(model.pop("$defs", {}))
             return model
 
+        if (adapter := _pydantics(parameter.type)) is not None:
+            return self._finished(parameter, adapter.json_schema(ref_template="#/$defs/{model}"), definitions)
         try:
             schemas, components = msgspec.json.schema_components(
                 [parameter.type], schema_hook=describe, ref_template="#/$defs/{name}"
@@ -112,7 +116,10 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         except TypeError as error:
             raise self._unsupported(parameter, error) from error
         definitions.update(components)
-        schema = dict(schemas[0])
+        return self._finished(parameter, dict(schemas[0]), definitions)
+
+    def _finished(self, parameter: Parameter, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+        definitions.update(schema.pop("$defs", {}))
         if parameter.description:
             schema["description"] = parameter.description
         if not parameter.is_required:
@@ -127,6 +134,23 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             f"{f' ({why[-1]})' if why else ''}",
             hints=["annotate it with a type that JSON can express, a dataclass or a pydantic model, or not at all"],
         )
+
+
+def _pydantics(annotation: Any) -> Any:
+    """pydantic's adapter for a type that is annotated with what pydantic alone understands (`Field(ge=1)`), or that has
+    such a type in it; None for every other."""
+    if not _has_pydantics(annotation):
+        return None
+    from pydantic import TypeAdapter  # it is there: the annotation is made of it
+
+    return TypeAdapter(annotation)
+
+
+def _has_pydantics(annotation: Any) -> bool:
+    marks = (type(mark).__module__.partition(".")[0] for mark in getattr(annotation, "__metadata__", ()))
+    return any(mark in ("pydantic", "annotated_types") for mark in marks) or any(
+        map(_has_pydantics, typing.get_args(annotation))
+    )
 
 
 def _decoded(kind: Any, value: Any) -> Any:
@@ -176,6 +200,9 @@ def read_signature(function: Callable[..., Any], tool: str) -> Signature:
     for one in given.values():
         if one.kind in (Given.VAR_KEYWORD, Given.VAR_POSITIONAL) or one.name == KEY_PARAMETER:
             continue
+        if one.kind is Given.POSITIONAL_ONLY:
+            hints = ["a model passes arguments by name: leave the / out, or wrap it in a function of your own"]
+            raise UsageError(f"the tool {tool!r}: its parameter {one.name!r} is positional-only", hints=hints)
         type_ = _resolved(function, tool, one.name, one.annotation) if one.annotation is not Given.empty else Any
         found.append(
             Parameter(

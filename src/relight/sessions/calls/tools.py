@@ -4,11 +4,13 @@ is noticed."""
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
 from relight.errors import UsageError
+from relight.sessions.calls.results import all_of
 from relight.sessions.calls.signatures import KEY_PARAMETER, Signature, parameters_of, read_signature
 from relight.values.call import EFFECTS, Effect
 
@@ -18,6 +20,8 @@ _R = TypeVar("_R")
 Provider = Literal["anthropic", "openai", "openai_chat", "openai_responses", "bedrock", "gemini"]
 _OPTIONS: Final = ("name", "effect", "probe", "approve", "alone", "timeout", "retries")
 _MAX_SECONDS: Final = 1e9
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+"""outside of it no provider takes a name; some take fewer"""
 
 
 class Tool(Generic[_P, _R]):
@@ -83,6 +87,9 @@ class Tool(Generic[_P, _R]):
 
     def schema(self, provider: Provider) -> dict[str, Any]:
         """Its declaration, as this provider's API takes it in `tools=[...]`."""
+        if not _NAME.fullmatch(self.name):
+            hints = ["give it another one: @relight.tool(name=...)"]
+            raise UsageError(f"the name of a tool is 1 to 128 of A-Z a-z 0-9 _ - . :, not {self.name!a}", hints=hints)
         described = self.signature.description
         known = {"name": self.name, "description": described} if described else {"name": self.name}
         parameters = self.signature.schema()
@@ -101,7 +108,7 @@ class Tool(Generic[_P, _R]):
 
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
         """Run it. A function with a parameter `idempotency_key` gets the key of the effect."""
-        return _invoke(self.run, arguments, key)
+        return all_of(_invoke(self.run, arguments, key))
 
     def ask_probe(self, arguments: Mapping[str, Any], key: str) -> Any:
         """Ask whether an earlier run took effect."""
@@ -190,7 +197,7 @@ def tool(
         raise UsageError("a tool with effect once is never run again on its own, so it has no retries", hints=hints)
 
     def declare(target: Callable[..., Any]) -> Tool[Any, Any]:
-        called = name or target.__name__
+        called = name if name is not None else _name_of(target)
         given = {"approve": approve, "alone": alone, "timeout": timeout, "retries": retries}
         return Tool(target, name=called, effect=effect, probe=probe, **given)
 
@@ -210,8 +217,23 @@ def toolbox(tools: Tools | None) -> dict[str, Tool[Any, Any]]:
         raise UsageError(
             "tools is a list of functions, not one", hints=[f"tools=[{getattr(tools, '__name__', 'TOOL')}]"]
         )
-    found = [_declared(function, None) for function in tools]
-    return {one.name: one for one in found}
+    found: dict[str, Tool[Any, Any]] = {}
+    for one in (_declared(function, None) for function in tools):
+        if found.setdefault(one.name, one).run != one.run:
+            hints = ["name one of them: @relight.tool(name=...)"]
+            raise UsageError(f"two tools are named {one.name!r}, and a model could call only one", hints=hints)
+    return found
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    name = getattr(inner, "__name__", None)
+    if not isinstance(name, str):
+        hints = ["relight.tool(name=NAME)(THING), or tools={NAME: THING}"]
+        raise UsageError(f"a tool that is a {type(inner).__name__} has no name", hints=hints)
+    return name
 
 
 def _declared(function: Any, name: str | None) -> Tool[Any, Any]:
@@ -223,7 +245,7 @@ def _declared(function: Any, name: str | None) -> Tool[Any, Any]:
     elif isinstance(wrapped, Tool):  # another decorator is around it
         declared = wrapped.replaced(run=function)
     elif callable(function):
-        declared = tool(name=name or str(getattr(function, "__name__", "tool")))(function)
+        declared = tool(name=name)(function)
     else:
         hints = ["give the function here, and its schema to your client"] if isinstance(function, Mapping) else []
         raise UsageError(f"a tool must be a function, not {type(function).__name__}", hints=hints)
