@@ -254,6 +254,19 @@ def test_names_of_the_environment_that_look_secret_are_found() -> None:
     assert secret_names({**secret, **plain, **empty}) == sorted(secret)
 
 
+@pytest.mark.parametrize(
+    ("names", "is_secret"),
+    [
+        ("KEY my_key STRIPE_KEY_ID GH_TOKEN_2 A_TOKEN_URL DB_PWD SENTRY_DSN APIKEYS x_passwd_y PGPASSFILE", True),
+        ("DATABASE_URL MYDB_URI MONGODB_ATLAS_URI REDIS_URL", True),
+        ("KEYS MONKEY KEY_ID PWD OLDPWD A_PUBLIC_KEY TOKEN_LIMIT SECRET_NAME DB_PATH API_URL URL KEY_A_B", False),
+    ],
+)
+def test_which_names_look_secret(names: str, is_secret: bool) -> None:
+    found = secret_names(dict.fromkeys(names.split(), "v4lue-of-length"))
+    assert found == (sorted(names.split()) if is_secret else [])
+
+
 def test_no_nesting_exhausts_the_stack() -> None:
     value: Any = "ghp_" + "a1B2" * 9
     for _ in range(50_000):

@@ -97,7 +97,9 @@ class Redactor:
 
     def secret_in(self, name: str) -> str | None:
         """The kind of secret that a name certainly holds: a known value, or a token of a recognisable type."""
-        found = _MARK.search(self._strict(name)) if OPENING not in name else None
+        if OPENING in name or (strict := self._strict(name)) == name:
+            return None
+        found = _MARK.search(strict)
         return found[1] if found is not None else None
 
     def _strict(self, text: str) -> str:
