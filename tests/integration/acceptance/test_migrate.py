@@ -34,8 +34,7 @@ def old_store(kind: str, servers: Servers, directory: Path) -> str:
             pass
         connection = apsw.Connection(str(path))
         connection.create_scalar_function("label_seal", lambda *row: b"", 3, deterministic=True)
-        for number, file in enumerate(sqlite.MIGRATIONS[:-1], 1):
-            sqlite._run(connection, number, sqlite.statements_of(file))
+        sqlite.migrate(connection, sqlite.VERSION - 1)
         connection.close()
         return f"sqlite:///{path}"
     url = servers.postgres.database()

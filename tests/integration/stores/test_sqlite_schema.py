@@ -38,6 +38,14 @@ def test_the_schema_is_what_the_migrations_make() -> None:
     assert connection.pragma("application_id") == APPLICATION_ID
 
 
+def test_a_new_store_is_made_in_one_transaction() -> None:
+    """Each costs a sync of the disk."""
+    connection, commits = empty(), iter(range(100))
+    connection.set_commit_hook(lambda: next(commits) < 0)  # true would be a refusal
+    migrate.migrate(connection)
+    assert next(commits) == 1
+
+
 def test_migrations_are_numbered_without_gap_and_explained() -> None:
     for number, path in enumerate(migrate.MIGRATIONS, 1):
         assert path.name.startswith(f"{number:04}_")

@@ -1,8 +1,8 @@
 """Schema migrations, and the check that a database has the schema of its version.
 
-Migrations are numbered files. Each runs in one transaction that also raises `user_version`, reads the version again
-inside it, and consists of repeatable statements. So one may run twice, in several processes at once, or on a database
-that already has the first part of it.
+Migrations are numbered files of repeatable statements. Those that are missing run in one transaction, which reads the
+version again and raises it: several processes may run them at once, a database may already have the first part of one,
+and a new store is there whole, after one sync of the disk.
 """
 
 from __future__ import annotations
@@ -53,22 +53,18 @@ def version_of(connection: apsw.Connection, where: str) -> int:
     return version
 
 
-def migrate(connection: apsw.Connection) -> None:
-    """Run the missing migrations. Needs write access only if there are any."""
+def migrate(connection: apsw.Connection, upto: int = VERSION) -> None:
+    """Run the missing migrations, up to a version."""
     connection.create_scalar_function("label_seal", cast(Any, label_seal), 3, deterministic=True)
-    for number, path in enumerate(MIGRATIONS, 1):
-        if connection.execute(SQL["user_version"]).get < number:
-            _run(connection, number, statements_of(path))
-
-
-def _run(connection: apsw.Connection, number: int, statements: list[str]) -> None:
     connection.execute(SQL["begin"])
     try:
-        if connection.execute(SQL["user_version"]).get < number:  # else another process was first
-            for statement in statements:
-                apply(connection, statement)
+        version: int = connection.execute(SQL["user_version"]).get
+        if version < upto:  # else another process was first
+            for path in MIGRATIONS[version:upto]:
+                for statement in statements_of(path):
+                    apply(connection, statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA user_version = {upto}")
         connection.execute(SQL["commit"])
     except BaseException:
         if connection.in_transaction:
