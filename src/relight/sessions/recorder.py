@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from logging import INFO
 from typing import Final
 
 from relight.errors import LeaseLost, NotFound, RelightError, StoreUnavailable, UsageError
@@ -27,7 +26,7 @@ from relight.ports.store import Store
 from relight.sessions.heartbeat import BEATS_A_LEASE, CLAIMS, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
 from relight.system.fork_handlers import reset_after_fork
-from relight.telemetry.logs import SESSION, STORE, log_commit, warn
+from relight.telemetry.logs import INFO, SESSION, STORE, log_commit, warn
 from relight.telemetry.spans import NO_SPAN, commit_span
 from relight.values.checkpoint import Checkpoint, at, public_snapshot
 from relight.values.queues import QueuePosition
@@ -172,7 +171,7 @@ class Recorder:
                     self._unknown_commit, self._fold_is_stale = (draft, given, before), True
                     raise
         faults.point("commit.told")
-        if changes.intents or changes.outcomes or SESSION.isEnabledFor(INFO):
+        if changes.intents or changes.outcomes or SESSION.reads(INFO):
             log_commit(self.identity, committed, changes)
         return checkpoint_of(committed, self.identity.model, changes.snapshot)
 

@@ -1,36 +1,67 @@
 """Log records under `relight`, with `session` (its id), `seq`, `attempt` and `epoch` as fields. Silent by default.
 
 What is logged about a session is what is recorded about it, already redacted; no message, argument or result is.
+`logging` is not imported from here: a program that has not done so has set no handler, and would wait for it at start.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import TYPE_CHECKING, Final
 
 from relight.system.environment_secrets import redactor
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from relight.values.session import Identity
     from relight.values.step import Changes, Committed
 
-SESSION: Final = logging.getLogger("relight.session")
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
+"""the levels of `logging`"""
+
+
+class Log:
+    """A logger of `logging`, from when the program has imported that; until then nobody reads it, and nothing is
+    made."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._logger: Logger | None = None
+
+    def log(self, level: int, text: str, *values: object, extra: dict[str, object]) -> None:
+        """A record, if somebody reads it."""
+        if self.reads(level) and self._logger is not None:
+            self._logger.log(level, text, *values, extra=extra)
+
+    def reads(self, level: int) -> bool:
+        """Whether a record of this level would be made."""
+        if self._logger is None:
+            logging = sys.modules.get("logging")
+            # `NullHandler` is its last class: another thread may be importing it now.
+            if logging is None or not hasattr(logging, "NullHandler"):
+                return False
+            logger = logging.getLogger(self._name)
+            if not logger.handlers:
+                logger.addHandler(logging.NullHandler())  # without one, warnings would be printed to stderr
+            self._logger = logger
+        return self._logger.isEnabledFor(level)
+
+
+SESSION: Final = Log("relight.session")
 """opened, resumed, ended, waiting, trouble with a lease; commits"""
-TOOL: Final = logging.getLogger("relight.tool")
+TOOL: Final = Log("relight.tool")
 """calls that begin and end; wrong arguments, unknown outcomes"""
-MODEL: Final = logging.getLogger("relight.model")
+MODEL: Final = Log("relight.model")
 """retries"""
-STORE: Final = logging.getLogger("relight.store")
+STORE: Final = Log("relight.store")
 """a store that does not answer"""
 
-logging.getLogger("relight").addHandler(logging.NullHandler())  # without one, warnings would be printed to stderr
 
-
-def warn(logger: logging.Logger, text: str, fields: dict[str, object]) -> None:
+def warn(log: Log, text: str, fields: dict[str, object]) -> None:
     """A record about trouble, redacted."""
-    if logger.isEnabledFor(logging.WARNING):
-        logger.warning("%s", redactor().text(text), extra=fields)
+    if log.reads(WARNING):
+        log.log(WARNING, "%s", redactor().text(text), extra=fields)
 
 
 def log_commit(identity: Identity, committed: Committed, changes: Changes) -> None:
@@ -49,14 +80,14 @@ def _log_commit(identity: Identity, committed: Committed, changes: Changes) -> N
     if changes.attempt is not None:
         start = changes.attempt
         how = f"resumed: attempt {start.number}, from @{start.resumed_from}" if start.number > 1 else "opened"
-        SESSION.info("%s %s%s", name, how, f" ({start.reason})" if start.reason else "", extra=fields)
+        SESSION.log(INFO, "%s %s%s", name, how, f" ({start.reason})" if start.reason else "", extra=fields)
     elif changes.status is not None:
         why = changes.status.question or changes.status.reason
-        SESSION.info("%s %s%s", name, changes.status.status, f": {why}" if why else "", extra=fields)
+        SESSION.log(INFO, "%s %s%s", name, changes.status.status, f": {why}" if why else "", extra=fields)
     else:
-        SESSION.debug("%s @%s %s", name, step.seq, step.kind, extra=fields)
+        SESSION.log(DEBUG, "%s @%s %s", name, step.seq, step.kind, extra=fields)
     for intent in changes.intents:
-        TOOL.debug("%s: %s begins (%s)", name, intent.name, intent.id, extra=fields)
+        TOOL.log(DEBUG, "%s: %s begins (%s)", name, intent.name, intent.id, extra=fields)
     for outcome in changes.outcomes:
-        level = logging.WARNING if outcome.status == "unknown" else logging.DEBUG
+        level = WARNING if outcome.status == "unknown" else DEBUG
         TOOL.log(level, "%s: %s ended: %s", name, outcome.id, outcome.status, extra=fields)

@@ -126,11 +126,11 @@ def test_a_handler_that_fails_is_no_failed_commit(
 
 
 SILENT = """
-import sys, relight
+import logging, sys, relight
 for _ in range(2):
   with relight.open(sys.argv[1]) as rl, rl.session("s") as s:
     s.append({"role": "user", "content": "x"})
-    relight.telemetry.logs.STORE.warning("trouble")
+    relight.telemetry.logs.warn(relight.telemetry.logs.STORE, "trouble", {})
     rl._context.notify("its files are not captured")
 assert "opentelemetry" not in sys.modules
 """
@@ -143,6 +143,23 @@ def test_a_program_that_asks_for_nothing_hears_nothing(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+LATE = """
+import sys, relight
+with relight.open("memory:") as rl:
+    with rl.session("first") as s:
+        s.append({"role": "user", "content": "x"})
+    assert "logging" not in sys.modules
+    import logging
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(name)s %(message)s")
+    rl.session("second").complete()
+"""
+
+
+def test_a_program_that_imports_logging_later_reads_what_comes_then(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("relight.session second opened\nrelight.session second completed\n", "")
+
+
 def test_switched_off_it_costs_a_commit_less_than_a_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with calls of a function that does nothing, in the same moment: a microsecond depends on the machine."""
     monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
@@ -153,7 +170,7 @@ def test_switched_off_it_costs_a_commit_less_than_a_few_calls(monkeypatch: pytes
     def checks() -> float:
         began = time.perf_counter()
         for _ in range(5_000):
-            SESSION.isEnabledFor(logging.INFO)
+            SESSION.reads(logging.INFO)
             commit_span("s", "message")
         return time.perf_counter() - began
 

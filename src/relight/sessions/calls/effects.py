@@ -32,7 +32,7 @@ from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.signatures import WrongArguments
 from relight.sessions.calls.tools import Tool, changed_tools, fingerprint_of
 from relight.sessions.coroutines import Execute, Outcomes, Pause, Program, TimedOut
-from relight.telemetry.logs import TOOL, warn
+from relight.telemetry.logs import ERROR, TOOL, warn
 from relight.telemetry.spans import tool_span
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.values.checkpoint import Checkpoint
@@ -260,7 +260,7 @@ def _warn(writer: SessionWriter, slot: Slot, text: str) -> None:
 
 def _tell_developer(writer: SessionWriter, result: Kept) -> None:
     if result.problem:
-        TOOL.error("%s", writer.recorder.recording.about(result.problem), extra=writer.recorder.log_fields)
+        TOOL.log(ERROR, "%s", writer.recorder.recording.about(result.problem), extra=writer.recorder.log_fields)
 
 
 def _may_run(writer: SessionWriter, slot: Slot, tool: Tool[Any, Any], arguments: dict[str, Any]) -> Program[bool]:
