@@ -1,14 +1,14 @@
 """relight: crash-proof AI agents. Every step is a checkpoint; whatever kills an agent, it resumes where it stopped.
 
-The public names are imported on first use, so that `import relight` is fast.
+The public names are imported on first use, and nothing else here, so that `import relight` is fast.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers know the name; `typing` takes longer to import than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from relight import aio, errors, types
     from relight.errors import RelightError, Waiting
     from relight.library.facade import Relight
@@ -70,6 +70,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     module = f"relight.{name}" if name in ("aio", "errors", "types") else _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'relight' has no attribute {name!r}")

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 PROC: Final = "/proc"
 """where Linux shows its processes; no other package reads it"""
 
 
-class Platform(NamedTuple):
+class Platform:
     """The operating system by Python's name for it, and whether it shows processes as files, as Linux does."""
 
-    system: str
-    has_proc: bool = False
+    __slots__ = ("has_proc", "system")
+
+    def __init__(self, system: str, has_proc: bool = False) -> None:
+        self.system = system
+        self.has_proc = has_proc
 
     @property
     def is_linux(self) -> bool:
