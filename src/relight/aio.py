@@ -36,18 +36,17 @@ from relight.library.facade import Relight
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.store import Store
 from relight.sessions.calls import effects, timers
-from relight.sessions.calls.open_calls import PARALLEL
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.entry import children as family
 from relight.sessions.entry.options import SessionOptions
 from relight.sessions.model_calls import received_async
 from relight.sessions.session import BatchBlock, Session, writer_of
-from relight.sessions.turns.loop import MAX_TURNS, InDoubt, OpenCall, Turn, TurnReply, run_program
+from relight.sessions.turns.loop import InDoubt, OpenCall, Turn, TurnReply, run_program
 from relight.sessions.turns.stream import Stream
 from relight.shared_handles import HANDLES
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
-from relight.values.policy import LoopGuard, Retry
+from relight.values.policy import MAX_TURNS, PARALLEL, LoopGuard, Retry
 from relight.wiring import open as _open
 
 _RETRY: Final = Retry()

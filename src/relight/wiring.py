@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
@@ -553,6 +552,8 @@ def open_engine(store: Store, clock: Clock | None = None, name: str | None = Non
 
 
 def _is_procrastinate(address: str, asked: str | None = None) -> bool:
+    from importlib.util import find_spec
+
     asked = asked or os.environ.get("RELIGHT_ENGINE") or ""
     on_postgres = address.partition("://")[0] in _POSTGRES
     return asked == "procrastinate" or (not asked and on_postgres and find_spec("procrastinate") is not None)

@@ -8,7 +8,6 @@ cost that an agent reports itself takes precedence.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -125,6 +124,8 @@ def read_prices(text: str) -> dict[str, Price]:
 
     Cache prices default to the input price. UsageError names what is wrong.
     """
+    import tomllib  # here: most have no file
+
     try:
         given = msgspec.convert(tomllib.loads(text), _File).models
         prices = {name: msgspec.convert(_whole(fields), Price, strict=False) for name, fields in given.items()}

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
+from relight.system.lazy_module import LazyModule
 from relight.values.checkpoint import Checkpoint
 from relight.values.policy import Policy, Retention
 from relight.values.queues import Pause

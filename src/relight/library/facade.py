@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from relight.errors import LeaseHeld
 from relight.history.loading import resolve
-from relight.library.lazy_module import LazyModule
-from relight.library.sessions import Sessions
 from relight.ports.store import Store
 from relight.sessions import opening
 from relight.sessions.context import Context
 from relight.sessions.entry.options import SessionOptions
 from relight.sessions.redacting_store import bare
+from relight.system.lazy_module import LazyModule
 
 if TYPE_CHECKING:
     from relight.library.admin import Admin
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from relight.library.history import History
     from relight.library.queues import Queues
     from relight.library.runs import Runs
+    from relight.library.sessions import Sessions
     from relight.operations import pinned
     from relight.sessions import coroutines
     from relight.sessions.entry import open_session as entering
@@ -44,6 +44,8 @@ class Relight:
     @cached_property
     def sessions(self) -> Sessions:
         """Which sessions there are; archive and remove them."""
+        from relight.library.sessions import Sessions
+
         return Sessions(self._context)
 
     @cached_property

@@ -6,8 +6,8 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
+from relight.system.lazy_module import LazyModule
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import FilesPlan, FilesState
 from relight.values.snapshot import Choice

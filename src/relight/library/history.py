@@ -10,9 +10,9 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound, UsageError
 from relight.history.loading import load_forked, load_returned
-from relight.library.lazy_module import LazyModule
 from relight.library.loaded import Loaded, loaded
 from relight.library.noun import Noun
+from relight.system.lazy_module import LazyModule
 from relight.values.call import Call, PlannedCall
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo

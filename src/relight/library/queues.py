@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
 from relight.sessions import limits as limiting
+from relight.system.lazy_module import LazyModule
 from relight.values.info import SessionInfo
 from relight.values.options import RunOptions
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy

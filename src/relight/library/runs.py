@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from relight.errors import NotResumable, Refused, StoreError, UsageError
 from relight.history.loading import resolve
 from relight.journal.resume_plan import plan_hash
-from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
 from relight.sessions import limits as limiting
 from relight.sessions import opening
+from relight.system.lazy_module import LazyModule
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import ResumePlan, SessionInfo
 from relight.values.options import AS_IT_IS, ResumeOptions, RunOptions

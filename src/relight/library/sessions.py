@@ -12,10 +12,10 @@ import msgspec
 
 from relight.errors import Unresolved, UsageError
 from relight.history import listing
-from relight.library.lazy_module import LazyModule
 from relight.library.noun import Noun
 from relight.ports.store import Query, Record
 from relight.sessions import names, opening
+from relight.system.lazy_module import LazyModule
 from relight.values.acknowledged import Acknowledged
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo

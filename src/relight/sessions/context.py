@@ -86,6 +86,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def price(self, model: str | None) -> Price | None:
         """Price of a model's tokens; None if unknown."""
+        if not model:
+            return None
         from relight.journal.prices import price_of  # imported late: commands that only read start faster
 
         return price_of(model, self.prices())

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, wait
 from contextvars import copy_context
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from relight.ports.clock import Clock
-from relight.system.user_threads import Handover, abandon, settle, start
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _T = TypeVar("_T")
 Outcomes: TypeAlias = Callable[[], Any]
@@ -116,6 +117,10 @@ def _answer(request: Request, clock: Clock) -> Any:
 
 def _within(request: Execute) -> Any:
     """What the function returns in its time, in a thread that runs on after it."""
+    from concurrent.futures import wait  # here and below: most programs run nothing in threads
+
+    from relight.system.user_threads import Handover
+
     handover = Handover(request)
     try:
         wait([handover.outcome], request.timeout)
@@ -129,6 +134,10 @@ def _within(request: Execute) -> Any:
 
 def _side_by_side(request: Gather, clock: Clock) -> list[Outcomes]:
     """Drive each program in a thread, with the caller's context variables."""
+    from concurrent.futures import Future
+
+    from relight.system.user_threads import abandon, settle, start
+
     waiting, ended, lock = list(request.programs)[::-1], list[Future[Any]](), Lock()
 
     def work() -> None:

@@ -14,7 +14,6 @@ import msgspec
 
 from relight.errors import LimitReached, NotResumable, UsageError
 from relight.journal.limits import Reached, overtime_before, raised
-from relight.ports.agent import Surroundings
 from relight.sessions.tree_budgets import TreeBudgets
 from relight.values.info import Reason
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
@@ -23,7 +22,7 @@ from relight.values.usage import Usage
 
 if TYPE_CHECKING:
     from relight.history.loading import Found
-    from relight.ports.agent import AgentAdapter
+    from relight.ports.agent import AgentAdapter, Surroundings
     from relight.sessions.context import Context
 
 # -- programs of one's own ------------------------------------------------------------------------------------------
@@ -79,6 +78,8 @@ def model_for(context: Context, identity: Identity) -> str | None:
     adapter = context.agent(identity)
     if not adapter.capabilities.transcript:
         return identity.model
+    from relight.ports.agent import Surroundings
+
     environment = {**context.environment, **identity.env, **context.runtime(identity).environment()}
     where = Surroundings(directory=identity.directory or ".", environment=environment)
     return adapter.model_of(context.command_of(identity), where) or identity.model

@@ -11,36 +11,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from relight.errors import UsageError
-from relight.files.capture import Files
 from relight.journal.codec import isolated
-from relight.sessions.calls import effects, questions, timers
-from relight.sessions.calls.open_calls import PARALLEL
-from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.context import Context
 from relight.sessions.coroutines import drive
-from relight.sessions.entry import children as family
 from relight.sessions.entry.options import SessionOptions
 from relight.sessions.inputs import SdkObject, a_message, appended, reason_of
 from relight.sessions.recorder import Recorder
-from relight.sessions.reset import reset_to
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.state import StateMap
-from relight.sessions.turns import rewinding
-from relight.sessions.turns.loop import MAX_TURNS, InDoubt, Turns, run_program
-from relight.sessions.turns.prompts import prompt_once
-from relight.sessions.turns.stream import Stream
+from relight.system.lazy_module import LazyModule
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
-from relight.values.info import ChildInfo
-from relight.values.policy import LoopGuard, Retry
+from relight.values.policy import MAX_TURNS, PARALLEL, LoopGuard, Retry
 from relight.values.ref import check_label
-from relight.values.snapshot import Snapshot
 from relight.values.status import Failure, Status
 from relight.values.step import Changes, StepKind
 from relight.values.usage import Usage
+
+if TYPE_CHECKING:
+    from relight.files.capture import Files
+    from relight.sessions import reset
+    from relight.sessions.calls import effects, questions, timers
+    from relight.sessions.calls import tools as toolboxes
+    from relight.sessions.calls.tools import Tools
+    from relight.sessions.entry import children as family
+    from relight.sessions.turns import loop, prompts, rewinding, stream
+    from relight.values.info import ChildInfo
+    from relight.values.snapshot import Snapshot
+else:  # what an append needs is imported above, before the first one: see Recorder
+    effects, questions, timers, toolboxes = (
+        LazyModule(f"relight.sessions.calls.{name}") for name in ("effects", "questions", "timers", "tools")
+    )
+    loop, prompts, rewinding, stream = (
+        LazyModule(f"relight.sessions.turns.{name}") for name in ("loop", "prompts", "rewinding", "stream")
+    )
+    family, reset = map(LazyModule, ("relight.sessions.entry.children", "relight.sessions.reset"))
 
 _RETRY: Final = Retry()
 _GUARD: Final = LoopGuard()
@@ -167,7 +175,7 @@ class Session:
         prompt_id: str | None = None,
         max_turns: int = MAX_TURNS,
         parallel: int = PARALLEL,
-        in_doubt: InDoubt = "tell",
+        in_doubt: loop.InDoubt = "tell",
         retry: Retry = _RETRY,
         guard: LoopGuard = _GUARD,
     ) -> Any:
@@ -178,7 +186,7 @@ class Session:
         `prompt` is a user's turn, as in `prompt`. `in_doubt="wait"` asks a person about a call that may have happened,
         instead of telling the model.
         """
-        turns = Turns(
+        turns = loop.Turns(
             self._writer,
             tools,
             prompt=prompt,
@@ -188,7 +196,7 @@ class Session:
             in_doubt=in_doubt,
             guard=guard,
         )
-        return drive(run_program(turns, model, retry), self._context.clock)
+        return drive(loop.run_program(turns, model, retry), self._context.clock)
 
     def turns(
         self,
@@ -198,15 +206,15 @@ class Session:
         prompt_id: str | None = None,
         max_turns: int = MAX_TURNS,
         parallel: int = PARALLEL,
-        in_doubt: InDoubt = "tell",
+        in_doubt: loop.InDoubt = "tell",
         guard: LoopGuard = _GUARD,
-    ) -> Turns:
+    ) -> loop.Turns:
         """The loop of `run` by hand: `for turn in s.turns(tools): turn.reply(ask(s.messages))`.
 
         Before each turn the calls that are open are run with `tools`, whether a crash or the program left them; a
         program may run them itself: `for call in turn.reply(...).calls: call.run()`. Ends with a verdict, as `run`.
         """
-        return Turns(
+        return loop.Turns(
             self._writer,
             tools,
             prompt=prompt,
@@ -225,7 +233,7 @@ class Session:
         resumed. LimitReached if a limit that covers the session is used up: the prompt is stored, and the session is
         halted.
         """
-        return drive(prompt_once(self._writer, text, id), self._writer.context.clock)
+        return drive(prompts.prompt_once(self._writer, text, id), self._writer.context.clock)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -284,13 +292,13 @@ class Session:
         with recorder.lock:
             if recorder.has_unknown_commit:
                 recorder.resolve_unknown("reset")
-            changes, view = reset_to(recorder, fresh)
+            changes, view = reset.reset_to(recorder, fresh)
             return self._writer.record("reset", changes, view=view)
 
-    def stream(self) -> Stream:
+    def stream(self) -> stream.Stream:
         """A block for the text of a reply in progress: `with s.stream() as out: out.write(text)`. Readers see it as the
         partial result, a step for each second or 4 kB, until the reply is appended."""
-        return Stream(self._writer)
+        return stream.Stream(self._writer)
 
     def rewind(self, checkpoint: Checkpoint | str | int) -> Checkpoint:
         """Go back to a checkpoint of this session (itself, its label, its seq): conversation and state are as they were
@@ -302,7 +310,7 @@ class Session:
 
     def run_tool(self, call: Call, tools: Tools) -> Call:
         """Commit the intent, run the tool, commit its result. A call in doubt is handled as its effect allows."""
-        return drive(effects.run_tool(self._writer, call, toolbox(tools)), self._writer.context.clock)
+        return drive(effects.run_tool(self._writer, call, toolboxes.toolbox(tools)), self._writer.context.clock)
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Run a side effect at most once in the life of this session; later calls return the recorded result."""

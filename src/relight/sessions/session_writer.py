@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -24,7 +25,6 @@ from relight.errors import (
     UsageError,
     Waiting,
 )
-from relight.files.capture import Files
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
 from relight.journal.effects.approvals import as_asked, cure_of
@@ -34,7 +34,6 @@ from relight.journal.jsonable import unshared
 from relight.journal.limits import Reached, overtime, uncounted
 from relight.sessions import limits
 from relight.sessions.calls.running_effects import EffectKey
-from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
@@ -48,6 +47,9 @@ from relight.values.policy import RunPolicy
 from relight.values.status import ENDED, Failure, Status, StatusChange
 from relight.values.step import Changes, StepKind, View
 from relight.values.usage import Usage, kept_long
+
+if TYPE_CHECKING:
+    from relight.files.capture import Files
 
 _NO_LIMITS: Final = RunPolicy()
 
@@ -112,6 +114,10 @@ class SessionWriter:
         """the error the block was left with, while effects that still run keep the lease"""
         self._release_due = False
         """a verdict was committed while effects ran: the last of them to end releases the lease"""
+        if self._is_limited:
+            import_module("relight.history.listing")  # for the budgets; now, and not in the first append: see Recorder
+        with suppress(UsageError):  # an invalid file of prices is reported where a price is needed
+            context.price(recorder.identity.model)  # imports the prices, for the same reason
 
     @property
     def name(self) -> str:
@@ -340,6 +346,8 @@ class SessionWriter:
             recorder.head = msgspec.structs.replace(recorder.head, lease=None)
 
     def refuse_coroutine(self, function: Any, what: str) -> None:
+        from relight.sessions.calls.tools import is_coroutine_function
+
         if not self.is_async and is_coroutine_function(function):
             raise UsageError(f"{what} is a coroutine function", hints=["await it: relight.aio has the same verbs"])
 

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight.history.listing import below
 from relight.journal.limits import Account, Reached, spent
 from relight.ports.store import Record
+from relight.system.lazy_module import LazyModule
 from relight.values.usage import Usage
 
 if TYPE_CHECKING:
+    from relight.history import listing
     from relight.sessions.context import Context
     from relight.values.policy import RunPolicy
     from relight.values.session import Head
+else:  # imported before the first append of a session that a limit covers: session_writer.py
+    listing = LazyModule("relight.history.listing")
 
 _MAX_ABOVE: Final = 100
 """sessions above one that are looked at"""
@@ -64,7 +67,7 @@ class TreeBudgets:
             )
 
     def _spent_below(self, session: str) -> Usage:
-        children = (record.head for _, record in below(self._context.store, session, "child"))
+        children = (record.head for _, record in listing.below(self._context.store, session, "child"))
         return reduce(add, (head.usage for head in children if head is not None), Usage())
 
     def _above(self) -> list[Record]:

@@ -10,6 +10,10 @@ import msgspec
 from relight.values.status import FINISHED, Status
 
 DAY: Final = 86_400.0
+MAX_TURNS: Final = 200
+"""replies to one prompt, over all attempts"""
+PARALLEL: Final = 8
+"""calls of one reply that run at a time, unless the program says otherwise"""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

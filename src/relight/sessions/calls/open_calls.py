@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from relight.errors import UsageError
 from relight.journal.conversation.reply_ends import CUT_OFF, is_cut_off
@@ -12,14 +12,11 @@ from relight.sessions.calls.effects import refuse_call, try_tool
 from relight.sessions.calls.tools import Tool
 from relight.sessions.coroutines import Gather, Outcomes, Program
 from relight.values.call import Call
+from relight.values.policy import PARALLEL
 from relight.values.status import StatusChange
 
 if TYPE_CHECKING:
     from relight.sessions.session_writer import SessionWriter
-
-
-PARALLEL: Final = 8
-"""calls of one reply that run at a time, unless the program says otherwise"""
 
 
 def run_open_calls(

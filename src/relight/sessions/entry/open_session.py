@@ -8,24 +8,30 @@ A completed session is opened for reading: nothing is claimed, nothing runs agai
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from relight.errors import Conflict, Finished, NotFound, UsageError, WorkspaceUnusable
-from relight.files import capture, restore, workspace_check
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
 from relight.sessions import limits, opening
 from relight.sessions.context import Context
-from relight.sessions.entry import children, reopening
 from relight.sessions.entry.options import SessionOptions
-from relight.sessions.pending_store import with_pending
 from relight.sessions.recorder import Recorder
 from relight.sessions.session import Session, writer_of
+from relight.system.lazy_module import LazyModule
 from relight.values.policy import RunPolicy
 
 if TYPE_CHECKING:
+    from relight.files import capture, restore, workspace_check
+    from relight.sessions.entry import children, reopening
     from relight.sessions.entry.reopening import Taken
+else:  # for a session with files, for a child, for one that exists
+    capture, restore, workspace_check = (
+        LazyModule(f"relight.files.{name}") for name in ("capture", "restore", "workspace_check")
+    )
+    children, reopening = (LazyModule(f"relight.sessions.entry.{name}") for name in ("children", "reopening"))
 
 
 def open_session(
@@ -71,7 +77,8 @@ def open_session(
         if child is not None:
             identity = child.identity(identity)
         limits.check_priced(context, identity, None)
-        identity = capture.fitted(context, identity, workspace, snapshot)
+        if workspace is not None or snapshot is not None:
+            identity = capture.fitted(context, identity, workspace, snapshot)
         if child is not None:
             children.announce(context, child, identity)
         elif found is not None and found.identity.name == name:
@@ -101,21 +108,28 @@ def _begun(context: Context, found: Found, *, seconds: float, owner: str | None,
     recorder = opening.recorder_for(context, found)
     later = partial(_files, context, found, taken)
     if recorder.head.status == "completed":
-        reopening.record(context, taken)
+        _record_options(context, taken)
         return Session(context, recorder, lease_seconds=seconds, open_files=later, opens=open_session)
     try:
-        with workspace_check.first_directories(context, found):
+        directories = workspace_check.first_directories(context, found) if found.identity.workspace else nullcontext()
+        with directories:
             note = taken.note if taken is not None else None
             made = _opened(context, later, recorder, seconds, owner, note)
     except Finished:
-        reopening.record(context, taken)  # its owner woke up and completed it
+        _record_options(context, taken)  # its owner woke up and completed it
         return Session(context, recorder, lease_seconds=seconds, open_files=later, opens=open_session)
     try:
-        reopening.record(context, taken)
+        _record_options(context, taken)
     except BaseException as error:
         made.__exit__(type(error), error, None)  # it is ours by now: the lease is given back with the reason
         raise
     return made
+
+
+def _record_options(context: Context, taken: Taken | None) -> None:
+    """Write the applied options; a new session has recorded them with its identity."""
+    if taken is not None:
+        reopening.record_options(context, taken.found.identity.id, taken.changed)
 
 
 def _opened(
@@ -171,6 +185,7 @@ def _existing(context: Context, name: str) -> tuple[Found | None, Context]:
     if found.seq is None or found.seq == readable_head(context.store, found).head:
         return found, context
     from relight.history.fork import plan_fork  # imported late: most sessions are opened at their head
+    from relight.sessions.pending_store import with_pending
 
     opening.refuse_untrusted(found)
     fork = plan_fork(context, found)

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from relight.errors import Conflict
-from relight.files import capture
 from relight.history.loading import Found, readable_head
 from relight.sessions.context import Context
+from relight.system.lazy_module import LazyModule
 from relight.values.session import Identity
+
+if TYPE_CHECKING:
+    from relight.files import capture
+else:
+    capture = LazyModule("relight.files.capture")
 
 _IDENTIFYING: Final = ("agent", "key")
 _MERGED: Final = ("labels", "metadata")
@@ -45,17 +50,13 @@ def take(
     """Decide about the options of `rl.session`; nothing is written yet."""
     before = found.identity
     changed = options_taken(before, fields, seq=readable_head(context.store, found).seq, handed=handed)
-    wanted = capture.fitted(context, with_options(before, changed), workspace, snapshot)
-    changed |= capture.workspace_changes(before, wanted)
+    wanted = with_options(before, changed)
+    if workspace is not None or snapshot is not None:
+        wanted = capture.fitted(context, wanted, workspace, snapshot)
+        changed |= capture.workspace_changes(before, wanted)
     made = Found(identity=wanted, head=found.head, seq=found.seq)
     looked_at = None if handed else before
     return Taken(found=made, before=looked_at, changed=changed, note=note_of(before, changed))
-
-
-def record(context: Context, taken: Taken | None) -> None:
-    """Write the applied options; nothing for a new session."""
-    if taken is not None:
-        record_options(context, taken.found.identity.id, taken.changed)
 
 
 def options_taken(identity: Identity, fields: Mapping[str, Any], *, seq: int, handed: bool = False) -> dict[str, Any]:

@@ -11,26 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from relight.errors import UsageError
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
 from relight.journal.conversation.reply_ends import MAX_PAUSES, is_cut_off, is_paused, why_cut_off
 from relight.sessions.calls.effects import note_tools
-from relight.sessions.calls.open_calls import PARALLEL, check_parallel, run_open_calls
+from relight.sessions.calls.open_calls import check_parallel, run_open_calls
 from relight.sessions.calls.tools import Tool, Tools, toolbox
 from relight.sessions.coroutines import Program, drive
 from relight.sessions.model_calls import ask_model, commit_reply
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.turns.prompts import answer_to, append_prompt, check_prompt, is_new_prompt, reopen_for
 from relight.values.call import Call
-from relight.values.policy import LoopGuard, Retry
+from relight.values.policy import MAX_TURNS, PARALLEL, LoopGuard, Retry
 
 InDoubt = Literal["tell", "wait"]
 """tell the model that the outcome of a call is unknown, or wait for a person to settle it"""
-MAX_TURNS: Final = 200
-"""replies to one prompt, over all attempts"""
 
 
 def run_program(turns: Turns, model: Any, retry: Retry) -> Program[Any]:

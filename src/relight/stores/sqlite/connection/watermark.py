@@ -16,11 +16,11 @@ import fcntl
 import mmap
 import os
 import threading
+from binascii import crc32
 from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from relight.stores.sqlite.connection.files import FILE_MODE
 

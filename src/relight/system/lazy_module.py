@@ -1,4 +1,5 @@
-"""Modules that are imported on first use, so that a command that only lists does not wait for the others."""
+"""Modules that are imported on first use: a command that only lists does not wait for the others, and a program that
+appends not for what runs tools and turns."""
 
 from __future__ import annotations
 
