@@ -180,4 +180,8 @@ if __name__ == "__main__":
         from bench import fleet
 
         sys.exit(fleet.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["scale"]:
+        from bench import scale
+
+        sys.exit(scale.main(sys.argv[2:]))
     sys.exit(main())

@@ -1,7 +1,8 @@
 """Listing: sessions with their derived status, page by page, newest first, or in another order.
 
-Every store has an index by creation, so that a page costs what it shows. For any other order all heads are read, one
-page at a time, and only the best `limit` are kept.
+Every store has an index by creation, so that a page costs what it shows. A store that has indexes for other orders
+(`StoreInfo.ordered`) is asked for the first `limit` of one; in any other all heads are read, one page at a time, and only
+the best `limit` are kept.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import nlargest, nsmallest
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 
 from relight.history.loading import Found
 from relight.journal.codec import VERSION
 from relight.journal.status import QUIET_SECONDS, describe
-from relight.ports.store import CheckpointRow, Query, Record, Store
+from relight.ports.store import CheckpointRow, OrderedStore, Place, Query, Record, Store
 from relight.sessions.context import Context
 from relight.sessions.opening import evidence_of
 from relight.values.checkpoint import Checkpoint, at, public_snapshot
@@ -32,8 +33,6 @@ _MAX_GAP_STEPS: Final = 200
 MAX_TREE: Final = 10_000
 """sessions of one tree"""
 Relation = Literal["child", "fork"]
-Place = tuple[int | float | str, str]
-"""position in an order: the value that is compared, and the session's id"""
 
 
 class _Sorted(NamedTuple):
@@ -73,6 +72,14 @@ def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
             return
         last = page[-1].identity
         query = msgspec.structs.replace(query, before=(last.created_us, last.id))
+
+
+def candidates(store: Store, query: Query, sort: str, *, before: Place | None, limit: int | None) -> Iterable[Record]:
+    """Sessions among which the first `limit` of an order are."""
+    if limit is None or not store.info.ordered:
+        return every_session(store, query)
+    ordered = cast(OrderedStore, store)
+    return ordered.list_ordered(msgspec.structs.replace(query, limit=limit), sort, before)
 
 
 def in_order(records: Iterable[Record], sort: str, *, before: Place | None, limit: int) -> list[Record]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,11 +100,14 @@ class Sessions(Noun):
         )
         if sort == listing.NEWEST and before is not None:
             query = msgspec.structs.replace(query, before=min((int(before[0]), before[1]), query.before or (_LAST, "")))
-        records: Iterator[Record] = (
-            one for one in listing.every_session(self._context.store, query) if self._shown(one, wanted)
-        )
+        store = self._context.store
+        if sort == listing.NEWEST:
+            found: Iterable[Record] = listing.every_session(store, query)
+        else:
+            found = listing.candidates(store, query, sort, before=before, limit=limit)
+        records: Iterable[Record] = (one for one in found if self._shown(one, wanted))
         if sort != listing.NEWEST:
-            records = iter(listing.in_order(records, sort, before=before, limit=_LAST if limit is None else limit))
+            records = listing.in_order(records, sort, before=before, limit=_LAST if limit is None else limit)
         for record in islice(records, limit):
             yield listing.info_of(self._context, record)
 

@@ -41,6 +41,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     head: Head | None
 
 
+Place = tuple[int | float | str, str]
+"""position in an order: the value that is compared, and the session's id"""
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list, newest first, in pages."""
 
@@ -269,6 +273,15 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release connections, files and threads. Idempotent."""
+        ...
+
+
+class OrderedStore(Protocol):
+    """What a store has that lists in other orders without reading every session (`StoreInfo.ordered`)."""
+
+    def list_ordered(self, query: Query, order: str, before: Place | None) -> list[Record]:
+        """The first `query.limit` sessions of an order behind a place in it, and perhaps others, in any order. Orders
+        and what they compare are those of `history/listing.py`."""
         ...
 
 

@@ -34,6 +34,8 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """it can write a copy of all of it to a file: the store is a `SelfCopyingStore` too"""
     indexed: bool = False
     """it has an index of the words of all steps: the store is an `IndexedStore` too"""
+    ordered: bool = False
+    """it has indexes for other orders than the newest first: the store is an `OrderedStore` too"""
 
 
 def reaches(level: str, demanded: str) -> bool:

@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from relight.journal.files.store_marks import APPLICATION_ID
-from relight.stores.sqlite import migrate
-from relight.stores.sqlite.rows import label_seal
+from relight.ports.store import Query
+from relight.stores.sqlite import listing, migrate
 from relight.stores.sqlite.statements import HERE, SQL
 from tests.support.store_sessions import history, trial
 
@@ -26,7 +26,7 @@ PREFIXES = [
 
 def empty() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
-    connection.create_scalar_function("label_seal", label_seal, 3)  # type: ignore[arg-type]
+    migrate.add_functions(connection)
     return connection
 
 
@@ -70,8 +70,13 @@ def make_old(path: Path, version: int) -> None:
             newer.execute(statement)
     kept = {name for (name,) in newer.execute("SELECT name FROM sqlite_schema")}
     for kind, name in connection.execute("SELECT type, name FROM sqlite_schema WHERE sql IS NOT NULL").fetchall():
-        if name not in kept and kind in ("trigger", "table"):
-            connection.execute(f"DROP {kind} {name}")
+        if name not in kept and kind in ("trigger", "table", "index"):
+            connection.execute(f"DROP {kind} IF EXISTS {name}")
+    for (table,) in newer.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        columns = {name for (name,) in newer.execute(SQL["columns"], (table,))}
+        for (name,) in connection.execute(SQL["columns"], (table,)).fetchall():
+            if name not in columns:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
     connection.pragma("user_version", version)
     connection.close()
 
@@ -94,6 +99,8 @@ def check_filled(path: Path, first: str, second: str, expected: list[bytes]) -> 
     assert [row.label for row in world.store.checkpoints(first, after=6)] == ["best", "later"]
     assert world.store.count_sessions() == {"working": 1, "completed": 1}
     assert world.store.find(second) is not None
+    for order in ("name", "updated", "steps", "cost"):
+        assert {one.identity.id for one in world.store.list_ordered(Query(), order, None)} == {first, second}
     assert world.append(first, label="new").step.seq == 9
     assert world.store.check() == []
     world.store.close()
@@ -115,7 +122,7 @@ def test_a_half_applied_migration_is_finished(tmp_path: Path, number: int, appli
     if filled:
         make_old(path, number - 1)
     connection = apsw.Connection(str(path))
-    connection.create_scalar_function("label_seal", label_seal, 3)  # type: ignore[arg-type]
+    migrate.add_functions(connection)
     for statement in migrate.statements_of(migrate.MIGRATIONS[number - 1])[:applied]:
         migrate.apply(connection, statement)
     connection.pragma("application_id", APPLICATION_ID)
@@ -163,8 +170,14 @@ def test_several_processes_migrate_at_once(tmp_path: Path, version: int) -> None
 
 
 def statements() -> dict[str, str]:
-    """Every whole statement, with a condition where one is to be filled in."""
+    """Every whole statement, with a condition where one is to be filled in, and for every order."""
     filled = {name: text.replace("{where}", "TRUE").replace("{version}", "1") for name, text in SQL.items()}
+    for order, (column, index) in listing.ORDERS.items():
+        where = f"s.ended_us IS NOT NULL AND {SQL['after_place']}"
+        parts = {"where": where, "index": index, "way": "DESC", "beyond": "<"}
+        text = re.sub(r"\{(\w+)\}", lambda part, parts=parts: parts.get(part[1], part[0]), SQL["list_ordered"])  # type: ignore[misc]
+        filled[order] = text.replace("{column}", column).replace("{beyond}", "<")
+    del filled["list_ordered"]
     return {name: text for name, text in filled.items() if text.split()[0] in {"SELECT", "INSERT", "UPDATE", "DELETE"}}
 
 

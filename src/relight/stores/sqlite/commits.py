@@ -19,11 +19,12 @@ from relight.stores.damaged_rows import unsealed_head
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.health import lost
-from relight.stores.sqlite.rows import Row, label_seal, step_row, to_text
+from relight.stores.sqlite.rows import Row, ended_columns, label_seal, step_row, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.snapshot import Snapshot
+from relight.values.status import ENDED
 from relight.values.step import Committed, Draft, Step
 
 MAX_CACHED_SESSIONS: Final = 4096
@@ -83,8 +84,8 @@ class Journal:
             cursor.execute(SQL["put_record"], slots)
         if head.queue_position is not None or after.queue_position is not None:
             queues.move(cursor, sid, head, after)
-        if after.status != head.status:
-            cursor.execute(SQL["set_status"], (after.status, sid))
+        if after.status != head.status or after.status in ENDED:
+            cursor.execute(SQL["set_status"], (after.status, *ended_columns(after), sid))
         if draft.label is not None:
             self.write_label(cursor, sid, step.seq, draft.label)
         return committed

@@ -17,7 +17,16 @@ from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.connection.watermark import Watermark
-from relight.stores.sqlite.rows import Row, label_columns, listed_record, read_label, read_record, read_text
+from relight.stores.sqlite.rows import (
+    Row,
+    ended_columns,
+    label_columns,
+    listed_record,
+    read_label,
+    read_record,
+    read_text,
+    sort_name,
+)
 from relight.stores.sqlite.statements import SQL
 
 MAX_SESSIONS: Final = 20_000
@@ -106,6 +115,10 @@ def _examine_session(connection: apsw.Connection, watermark: Watermark, row: Row
         yield Damage(what=lost(session, watermark.seq(sid), record.head.seq).message)
     if _labels(record) != {tuple(label) for label in connection.execute(SQL["labels_by_sid"], (sid,))}:
         yield Damage(what=f"{session}: it is listed by labels it does not have")
+    if record.head is not None:
+        expected = (sort_name(record.identity.name, record.identity.id).encode(), *ended_columns(record.head))
+        if connection.execute(SQL["order_columns"], (sid,)).fetchone() != expected:
+            yield Damage(what=f"{session}: what a list orders it by does not match its head")
     if record.head is not None and queues.find_position(connection.cursor(), sid) != queue_row_of(record.head):
         yield Damage(what=f"{session}: its queue position does not match its head")
 

@@ -15,7 +15,7 @@ import apsw
 from relight.errors import Corrupt, NewerStore, NotAStore
 from relight.journal.files.store_marks import APPLICATION_ID
 from relight.stores.named_statements import uncommented
-from relight.stores.sqlite.rows import label_seal
+from relight.stores.sqlite.rows import ended_order, from_text, label_seal, sort_name
 from relight.stores.sqlite.statements import HERE, SQL
 
 _ADD_COLUMN: Final = ("ALTER", "TABLE", "ADD", "COLUMN")
@@ -53,9 +53,24 @@ def version_of(connection: apsw.Connection, where: str) -> int:
     return version
 
 
+def add_functions(connection: apsw.Connection) -> None:
+    """What migrations compute in Python."""
+    for name, function, arguments in (
+        ("label_seal", label_seal, 3),
+        ("sort_name", _sort_name, 2),
+        ("ended_order", ended_order, 4),
+    ):
+        connection.create_scalar_function(name, cast(Any, function), arguments, deterministic=True)
+
+
+def _sort_name(name: str | None, session: str) -> str:
+    """From the columns as stored."""
+    return sort_name(None if name is None else from_text(name), from_text(session))
+
+
 def migrate(connection: apsw.Connection, upto: int = VERSION) -> None:
     """Run the missing migrations, up to a version."""
-    connection.create_scalar_function("label_seal", cast(Any, label_seal), 3, deterministic=True)
+    add_functions(connection)
     connection.execute(SQL["begin"])
     try:
         version: int = connection.execute(SQL["user_version"]).get

@@ -18,6 +18,7 @@ from relight.ports.store import CheckpointRow, Record
 from relight.stores.damaged_rows import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
+from relight.values.status import ENDED
 from relight.values.step import Step, StepKind
 
 SEQ_BITS: Final = 32
@@ -222,16 +223,37 @@ def label_pairs(labels: Mapping[str, str], spawned_by: str | None) -> list[tuple
     return child + [(to_text(key), to_text(value)) for key, value in labels.items()]
 
 
+def sort_name(name: str | None, session: str) -> str:
+    """What an order by name compares, as stored."""
+    return to_search_text((name or session).casefold())
+
+
+def ended_columns(head: Head) -> Row:
+    """What an ended session is ordered by: its last change, steps and cost; nothing before it ends."""
+    if head.status not in ENDED:
+        return (None, None, None)
+    return (head.updated_us, head.seq, -1.0 if head.usage.cost is None else float(head.usage.cost))
+
+
+def ended_order(column: int, status: str, created_us: int, record: bytes | None) -> object:
+    """One of these columns for a migration, where a head may be damaged: it is listed as one without a step."""
+    if status not in ENDED:
+        return None
+    head = unsealed_head(record)
+    return (created_us, 0, -1.0)[column] if head is None else ended_columns(head)[column]
+
+
 def session_row(identity: Identity, head: Head) -> Row:
     """Bindings of the statement `insert_session`."""
     id_, created_us, others = identity_columns(identity)
-    return (id_, created_us, head.status, *others, seal(identity))
+    name = sort_name(identity.name, identity.id)
+    return (id_, created_us, head.status, *ended_columns(head), *others, name, seal(identity))
 
 
 def update_row(identity: Identity) -> Row:
     """Bindings of `update_session`, without the sid."""
     id_, created_us, others = identity_columns(identity)
-    return (id_, created_us, *others, seal(identity))
+    return (id_, created_us, *others, sort_name(identity.name, identity.id), seal(identity))
 
 
 def read_record(row: Row) -> Record:

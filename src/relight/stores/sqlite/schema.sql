@@ -74,7 +74,17 @@ CREATE TABLE sessions (
     parent     TEXT,
     searchable TEXT    NOT NULL,
     record     BLOB    NOT NULL
-) STRICT;
+, sort_name TEXT, ended_us INTEGER, ended_steps INTEGER, ended_cost REAL) STRICT;
+
+CREATE INDEX sessions_agent ON sessions (agent, created_us, id) WHERE agent IS NOT NULL;
+
+CREATE INDEX sessions_by_cost ON sessions (ended_cost, id) WHERE ended_us IS NOT NULL;
+
+CREATE INDEX sessions_by_name ON sessions (sort_name, id);
+
+CREATE INDEX sessions_by_steps ON sessions (ended_steps, id) WHERE ended_us IS NOT NULL;
+
+CREATE INDEX sessions_by_updated ON sessions (ended_us, id) WHERE ended_us IS NOT NULL;
 
 CREATE TRIGGER sessions_counted AFTER INSERT ON sessions BEGIN
     INSERT INTO status_counts (status, n) VALUES (new.status, 1) ON CONFLICT (status) DO UPDATE SET n = n + 1;
@@ -92,7 +102,11 @@ CREATE INDEX sessions_key ON sessions (key, created_us, id) WHERE key IS NOT NUL
 
 CREATE UNIQUE INDEX sessions_name ON sessions (name) WHERE name IS NOT NULL;
 
+CREATE INDEX sessions_not_ended ON sessions (created_us, id) WHERE ended_us IS NULL;
+
 CREATE INDEX sessions_parent ON sessions (parent, created_us, id) WHERE parent IS NOT NULL;
+
+CREATE INDEX sessions_provider ON sessions (provider, created_us, id) WHERE provider IS NOT NULL;
 
 CREATE TRIGGER sessions_recounted AFTER UPDATE OF status ON sessions WHEN old.status <> new.status BEGIN
     UPDATE status_counts SET n = n - 1 WHERE status = old.status;

@@ -17,7 +17,16 @@ from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.health import trusted_record
-from relight.stores.sqlite.rows import Row, label_columns, read_record, read_text, session_row, to_text, update_row
+from relight.stores.sqlite.rows import (
+    Row,
+    ended_columns,
+    label_columns,
+    read_record,
+    read_text,
+    session_row,
+    to_text,
+    update_row,
+)
 from relight.stores.sqlite.statements import SQL
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
@@ -90,7 +99,7 @@ def rebuild(cursor: apsw.Cursor, journal: Journal, watermark: Watermark, head: H
     journal.put_head(cursor, row[0], head)
     cursor.execute(SQL["delete_waiting"], (row[0],))
     queues.move(cursor, row[0], None, head)
-    cursor.execute(SQL["set_status"], (head.status, row[0]))
+    cursor.execute(SQL["set_status"], (head.status, *ended_columns(head), row[0]))
     _put_identity(cursor, row[0], record.identity)
     return int(row[0])
 

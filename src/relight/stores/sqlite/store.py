@@ -20,7 +20,7 @@ from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
 from relight.ports.schema import SchemaStatus
 from relight.ports.search import StoredText, Words
-from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
+from relight.ports.store import CheckpointRow, Damage, Place, Query, Record, Seen
 from relight.stores.sqlite import listing, queues, reading, search, sessions, snapshots
 from relight.stores.sqlite.connection import files
 from relight.stores.sqlite.connection import fork_safety as forks
@@ -75,6 +75,7 @@ class SqliteStore:
             read_only=self._database.read_only,
             copies_itself=True,
             indexed=True,
+            ordered=True,
         )
 
     @property
@@ -108,6 +109,11 @@ class SqliteStore:
     def list_sessions(self, query: Query) -> list[Record]:
         with self._readers.reading() as cursor:
             rows = listing.page(cursor, query)
+            return [trusted_record(cursor, self._database.watermark, row[0], listed_record(row)) for row in rows]
+
+    def list_ordered(self, query: Query, order: str, before: Place | None) -> list[Record]:
+        with self._readers.reading() as cursor:
+            rows = listing.in_order(cursor, query, order, before)
             return [trusted_record(cursor, self._database.watermark, row[0], listed_record(row)) for row in rows]
 
     def count_sessions(self) -> dict[Status, int]:

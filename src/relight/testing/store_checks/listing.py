@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from relight.ports.store import Query
-from relight.testing.store_checks.trial import Check, Trial, equal, ids
-from relight.values.session import Parent
+from relight.history import listing
+from relight.ports.store import Query, Record
+from relight.testing.store_checks.trial import Check, Trial, equal, ids, require
+from relight.values.session import Head, Identity, Parent
 from relight.values.status import Status
+from relight.values.usage import Usage
 
 _MANY: Final = 23
+_VERY_MANY: Final = 420
+"""more than a store reads rather than using the index of an order"""
 
 
 def sessions_are_listed_newest_first(trial: Trial) -> None:
@@ -131,11 +135,60 @@ def a_search_is_for_text_not_for_patterns(trial: Trial) -> None:
     equal(trial.store.list_sessions(Query(text="\ud800")), [], "odd text is text")
 
 
+def every_order_pages_without_gap_or_repetition(trial: Trial) -> None:
+    """In every order the pages join to all sessions, live ones and equal values among them, and every filter filters."""
+    words: tuple[Status, ...] = ("completed", "failed", "working", "completed", "waiting", "archived", "completed")
+    records = [_valued(number, words[number % len(words)]) for number in range(_VERY_MANY)]
+    trial.store.import_sessions(records, [], [])
+    session = trial.working(2, name="Grown")
+    trial.change(session, "completed")
+    trial.append(session)
+    queries = (
+        Query(),
+        Query(statuses=frozenset(words) - {"archived"}),
+        Query(agent="codex", labels={"team": "a"}),
+        Query(labels={"team": "b"}, statuses=frozenset[Status]({"working"})),
+        Query(created_since_us=100_040, text="n"),
+        Query(provider="nobody"),
+    )
+    for query in queries:
+        every = list(listing.every_session(trial.store, query))
+        for order in (f"{way}{name}" for name in listing.SORTS for way in ("", "-")):
+            expected = ids(listing.in_order(every, order, before=None, limit=len(every)))
+            seen: list[str] = []
+            place = None
+            while len(seen) < len(expected):
+                some = listing.candidates(trial.store, query, order, before=place, limit=37)
+                page = listing.in_order(some, order, before=place, limit=37)
+                require(bool(page), f"{order}: a page after {len(seen)} of {len(expected)} sessions")
+                seen += ids(page)
+                place = listing.SORTS[order.removeprefix("-")].record(page[-1]), page[-1].identity.id
+            equal(seen, expected, f"every session by {order}, {query}")
+
+
+def _valued(number: int, status: Status) -> Record:
+    """A session whose values others have too."""
+    session = f"{number * 7919 % 10_007:032x}"
+    identity = Identity(
+        id=session,
+        created_us=100_000 + number // 3,
+        name=None if number % 5 == 0 else f"{'N' if number % 2 else 'n'}ame {number % 50} É {number}",
+        agent=("claude", "codex")[number % 2],
+        labels={"team": "ab"[number % 3 % 2]},
+    )
+    usage = Usage(cost=None if number % 4 == 0 else number % 9 / 8)
+    head = Head(
+        session=session, seq=number % 11, head=number % 11, status=status, usage=usage, updated_us=500 + number % 13
+    )
+    return Record(identity=identity, head=head)
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     sessions_are_listed_newest_first,
     pages_join_without_gap_or_repetition,
     every_filter_filters,
     several_statuses_keep_the_order,
     labels_page_too,
+    every_order_pages_without_gap_or_repetition,
     a_search_is_for_text_not_for_patterns,
 )

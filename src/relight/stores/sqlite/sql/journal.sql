@@ -42,8 +42,8 @@ INSERT OR REPLACE INTO heads (record, sid) VALUES
 (?, ?)
 
 -- name: set_status
--- Only when it changes; the counts follow by trigger.
-UPDATE sessions SET status = ? WHERE sid = ?
+-- Only when it changes, or a step is committed after the end; the counts follow by trigger.
+UPDATE sessions SET status = ?, ended_us = ?, ended_steps = ?, ended_cost = ? WHERE sid = ?
 
 -- name: read_steps
 -- Steps in order, by the range of their ids. Text comes as bytes, so that a flipped one can be read at all; a body that

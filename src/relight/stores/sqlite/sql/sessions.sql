@@ -2,13 +2,14 @@
 
 -- name: insert_session
 -- Insert a session.
-INSERT INTO sessions (id, created_us, status, name, key, agent, provider, parent, searchable, record)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions (id, created_us, status, ended_us, ended_steps, ended_cost, name, key, agent, provider, parent,
+                      searchable, sort_name, record)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_session
 -- Update a session's identity, not its status: that belongs to the head.
 UPDATE sessions SET id = ?, created_us = ?, name = ?, key = ?, agent = ?, provider = ?, parent = ?, searchable = ?,
-                    record = ?
+                    sort_name = ?, record = ?
 WHERE sid = ?
 
 -- name: insert_session_label
@@ -80,6 +81,38 @@ s.status = :status
 -- All sessions.
 TRUE
 
+-- name: lead_agent
+-- Sessions of one kind of agent, where it leads.
+s.agent = :agent
+
+-- name: lead_provider
+-- Sessions of one provider, where it leads.
+s.provider = :provider
+
+-- name: list_ordered
+-- The first sessions of another order, from its index.
+SELECT {session_columns}
+FROM sessions AS s INDEXED BY {index} LEFT JOIN heads AS h ON h.sid = s.sid
+WHERE {where} ORDER BY {column} {way}, s.id {way} LIMIT :limit
+
+-- name: list_not_ended
+-- Those that no such index has.
+SELECT {session_columns}
+FROM sessions AS s INDEXED BY sessions_not_ended LEFT JOIN heads AS h ON h.sid = s.sid
+WHERE s.ended_us IS NULL AND {where}
+
+-- name: lead_ended
+-- Sessions whose steps, cost and last change are in the row.
+s.ended_us IS NOT NULL
+
+-- name: order_columns
+-- What orders a session, as it is stored.
+SELECT CAST(sort_name AS BLOB), ended_us, ended_steps, ended_cost FROM sessions WHERE sid = ?
+
+-- name: after_place
+-- Behind the cursor of an order.
+({column}, s.id) {beyond} (:place, :place_id)
+
 -- name: before_session
 -- After the cursor, where the sessions' own index leads.
 (s.created_us, s.id) < (:before_us, :before_id)
@@ -95,6 +128,10 @@ l.created_us <= :before_us AND (s.created_us, s.id) < (:before_us, :before_id)
 -- name: with_provider
 -- Of one provider.
 +s.provider = :provider
+
+-- name: with_key
+-- With a key, where something else leads.
++s.key = :key
 
 -- name: with_parent
 -- Forks of a session, where something else leads.
