@@ -74,7 +74,8 @@ def generated(path: Path, sessions: int = SESSIONS, steps: int = STEPS) -> Path:
     _adopt(store, [_copy(sessions, sessions, now_us, long)])
     index(store)
     store.close()
-    partial.rename(path)
+    for made in path.parent.glob("partial.db*"):  # the database, and what the library keeps beside it
+        made.rename(path.with_name(made.name.replace("partial.db", path.name)))
     return path
 
 

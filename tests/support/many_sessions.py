@@ -61,6 +61,7 @@ def records(number: int, *, begins_us: int) -> Iterator[Record]:
             usage=Usage(input_tokens=1000, output_tokens=50, cost=n / 1000),
             said=f"Ticket {n} is done.",
             updated_us=begins_us + n * 1_000_000 + 500_000,
+            ended_us=begins_us + n * 1_000_000 + 500_000,
         )
         yield Record(identity=identity, head=head)
 

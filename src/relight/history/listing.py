@@ -96,6 +96,21 @@ def in_order(records: Iterable[Record], sort: str, *, before: Place | None, limi
     return (nlargest if descending else nsmallest)(limit, records, key=key)
 
 
+def oldest_first(store: Store, query: Query, size: int) -> Iterator[list[Record]]:
+    """All matching sessions, those begun first before the others, in pages of so many; in one page where the store has
+    no index for it."""
+    if not store.info.ordered:
+        yield list(every_session(store, query))
+        return
+    place: Place | None = None
+    while True:
+        page = in_order(candidates(store, query, "created", before=place, limit=size), "created", before=place, limit=size)
+        yield page
+        if len(page) < size:
+            return
+        place = page[-1].identity.created_us, page[-1].identity.id
+
+
 def place_of(info: SessionInfo, sort: str = NEWEST) -> Place:
     """The place of a session in an order, for `before` of the next page."""
     return SORTS[sort.removeprefix("-")].info(info), info.id

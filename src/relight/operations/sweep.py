@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from relight.errors import Conflict
-from relight.history.listing import directly_below, every_session
+from relight.history.listing import directly_below, oldest_first
 from relight.journal.retention import due
 from relight.operations.remove import KINDS, Removed, remove_sessions
 from relight.operations.retention import claim_sweep
-from relight.ports.store import Query
+from relight.ports.store import Query, Record
 from relight.sessions.context import Context
-from relight.values.policy import Retention
-from relight.values.session import Identity
+from relight.values.policy import DAY, Retention
+from relight.values.session import Head, Identity
 
 _SWEEP_TRIES: Final = 20
 _SWEEP_ROUNDS: Final = 100
@@ -60,18 +60,12 @@ def _merged(one: Removed, other: Removed) -> Removed:
 
 
 def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Removed:
-    ended = [
-        (record.identity, record.head)
-        for record in every_session(context.store, Query(statuses=policy.statuses))
-        if record.head is not None
-    ]
-    related = {identity.id: _related(context, identity) for identity, _ in ended}
-    going = {identity.id for identity in due(ended, related, policy, now_us=context.clock.now_us())}
+    going = _due(context, policy)
     if not dry_run:
         _clear_orphaned_directories(context)
     return remove_sessions(
         context,
-        [pair for pair in ended if pair[0].id in going],
+        going,
         dry_run=dry_run,
         thorough=False,
         policy=policy,
@@ -79,12 +73,36 @@ def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Re
     )
 
 
-def _related(context: Context, identity: Identity) -> list[str]:
+def _due(context: Context, policy: Retention) -> list[tuple[Identity, Head]]:
+    """What a sweep removes now. Read are the sessions that are old enough, those begun first before the others, until
+    as many may go as one sweep removes; and their families, whatever the age."""
+    now_us = context.clock.now_us()
+    limit_us = now_us - round(policy.finished_days * DAY * 1e6)
+    begun_by_then = Query(statuses=policy.statuses, before=(limit_us + 1, ""))
+    found: dict[str, tuple[Identity, Head]] = {}
+    related: dict[str, list[str]] = {}
+    going: list[Identity] = []
+    for page in oldest_first(context.store, begun_by_then, policy.max_sessions):
+        waiting = list(page)
+        while waiting:
+            record = waiting.pop()
+            if record.identity.id not in related and record.head is not None:
+                family = _related(context, record.identity)
+                related[record.identity.id] = [one.identity.id for one in family]
+                found[record.identity.id] = (record.identity, record.head)
+                waiting += family
+        going = due(list(found.values()), related, policy, now_us=now_us)
+        if len(going) >= policy.max_sessions:
+            break
+    return [found[identity.id] for identity in going]
+
+
+def _related(context: Context, identity: Identity) -> list[Record]:
     """The sessions that must not stay if this one is removed: what refers to it, and the parent that would look for
     it."""
     parent = context.store.find(identity.spawned_by) if identity.spawned_by is not None else None
-    above = [parent.identity.id] if parent is not None else []
-    return above + [record.identity.id for _, record in directly_below(context.store, identity.id, *KINDS)]
+    below = [record for _, record in directly_below(context.store, identity.id, *KINDS)]
+    return below if parent is None else [parent, *below]
 
 
 def _clear_orphaned_directories(context: Context) -> None:

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.support.figures import Figure
-from tests.support.many_sessions import archive
+from tests.support.many_sessions import archive, crowd
 from tests.support.server_harness import ServerHarness
 
 STEPS = 100
@@ -60,3 +60,22 @@ def best(client: TestClient, path: str) -> tuple[float, int]:
         assert answered.status_code == 200
         size = int(answered.headers["content-length"])
     return min(took), size
+
+
+GROWS = ("/", "/operations/sweep", "/operations?resumes=1", "/?status=failed&sort=cost", "/?agent=nobody", "/metrics")
+SORTED = tuple(f"/?sort={one}{way}" for one in ("name", "updated", "steps", "cost") for way in ("", "&reversed=1"))
+FEW, MANY = 3_000, 15_000
+
+
+def test_a_page_costs_what_it_shows_in_every_order_and_with_every_filter(tmp_path: Path) -> None:
+    """Five times the sessions may not cost twice as much."""
+    took: dict[int, dict[str, float]] = {}
+    for sessions in (FEW, MANY):
+        crowd(tmp_path / f"{sessions}.db", sessions, begins_us=round((time.time() - 20 * 86_400) * 1e6))
+        harness = ServerHarness(tmp_path / f"{sessions}.db")
+        with harness.client("read") as client:
+            client.headers["accept-encoding"] = "gzip"
+            took[sessions] = {path: best(client, path)[0] for path in (*GROWS, *SORTED)}
+        harness.close()
+    grown = {path: (took[FEW][path], took[MANY][path]) for path in took[FEW]}
+    assert {path: both for path, both in grown.items() if both[1] > 2 * both[0] + 0.010} == {}

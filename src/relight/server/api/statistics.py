@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from relight.errors import Corrupt
 from relight.server.http.routes import answer, get
+from relight.server.resume_stats import Resumed
 from relight.server.service import Served, Service
 from relight.values.checkpoint import at
 
@@ -63,7 +64,12 @@ def stats(
 
 
 def statistics(served: Service, days: float) -> dict[str, Any]:
-    """The statistics as JSON, also for the operations page."""
+    """The statistics as JSON."""
+    return statistics_and_resumes(served, days)[0]
+
+
+def statistics_and_resumes(served: Service, days: float) -> tuple[dict[str, Any], list[Resumed]]:
+    """The same, with the resumes that are counted in it, for the operations page."""
     since = at(served.clock.now_us()) - timedelta(days=days)
     found = served.rl.sessions.list(since_us=round(since.timestamp() * 1e6), limit=_MAX_SESSIONS + 1)
     infos = list(islice(found, _MAX_SESSIONS + 1))
@@ -76,13 +82,13 @@ def statistics(served: Service, days: float) -> dict[str, Any]:
             failures[day, info.failure.kind] += 1
         burn[day][0] += info.cost or 0.0
         burn[day][1] += info.usage.input_tokens + info.usage.output_tokens
-    resumes = []
+    resumes: list[Resumed] = []
     for info in [one for one in counted if one.attempt > 1][:_MAX_RESUMED]:
         try:
             resumes += served.resume_stats.of(info)
         except Corrupt:
             continue  # a damaged session must not hide the others; `relight verify` reports it
-    return {
+    document = {
         "days": days,
         "looked_at": len(counted),
         "complete": len(infos) <= _MAX_SESSIONS,
@@ -96,3 +102,4 @@ def statistics(served: Service, days: float) -> dict[str, Any]:
         "waiting": served.rl.sessions.counts().get("waiting", 0),
         "in_doubt": sum(info.in_doubt for info in counted),
     }
+    return document, resumes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +11,11 @@ import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from relight.errors import Corrupt, StoreError
+from relight.errors import StoreError
 from relight.journal.limits import is_limit
 from relight.journal.retention import days_text
 from relight.server.api.actions import action_document
-from relight.server.api.statistics import statistics
+from relight.server.api.statistics import statistics_and_resumes
 from relight.server.pages.history import position
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Need, Site, need_of, promise
@@ -370,7 +370,6 @@ def outcomes_of(resumes: list[Resumed], *, tokens: int, minutes: float) -> Outco
 
 _MAX_ACTIONS: Final = 20
 _DAYS: Final = 30.0
-_MAX_RESUMED: Final = 200
 _COLUMNS: Final = "id, at_us, who, scope, verb, session, name, why, asked, before, after, outcome, undo"
 
 
@@ -453,14 +452,6 @@ def _actions(site: Site, before: int | None) -> tuple[list[ActionRow], int | Non
 
 def _resumes(site: Site) -> dict[str, Any]:
     """Verdicts of resumes and failures of the last 30 days."""
-    stats = statistics(site.service, _DAYS)
-    since = site.now() - timedelta(days=_DAYS)
-    resumes = []
-    resumed = (info for info in site.rl.sessions.list(since_us=round(since.timestamp() * 1e6)) if info.attempt > 1)
-    for info in islice(resumed, _MAX_RESUMED):
-        try:
-            resumes += site.service.resume_stats.of(info)
-        except Corrupt:
-            continue  # the page of the damaged session reports it
+    stats, resumes = statistics_and_resumes(site.service, _DAYS)
     drawn = outcomes_of(resumes, tokens=stats["tokens_saved"], minutes=stats["minutes_saved"])
     return {"outcomes": drawn, "stats": stats}
