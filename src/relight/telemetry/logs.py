@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from relight.system.environment_secrets import redactor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from logging import Logger
 
     from relight.values.session import Identity
@@ -28,24 +29,24 @@ class Log:
     def __init__(self, name: str) -> None:
         self._name = name
         self._logger: Logger | None = None
+        self.reads: Callable[[int], bool] = self._is_read
+        """whether a record of this level would be made; the logger's own method as soon as there is one"""
 
     def log(self, level: int, text: str, *values: object, extra: dict[str, object]) -> None:
         """A record, if somebody reads it."""
         if self.reads(level) and self._logger is not None:
             self._logger.log(level, text, *values, extra=extra)
 
-    def reads(self, level: int) -> bool:
-        """Whether a record of this level would be made."""
-        if self._logger is None:
-            logging = sys.modules.get("logging")
-            # `NullHandler` is its last class: another thread may be importing it now.
-            if logging is None or not hasattr(logging, "NullHandler"):
-                return False
-            logger = logging.getLogger(self._name)
-            if not logger.handlers:
-                logger.addHandler(logging.NullHandler())  # without one, warnings would be printed to stderr
-            self._logger = logger
-        return self._logger.isEnabledFor(level)
+    def _is_read(self, level: int) -> bool:
+        logging = sys.modules.get("logging")
+        # `NullHandler` is its last class: another thread may be importing it now.
+        if logging is None or not hasattr(logging, "NullHandler"):
+            return False
+        logger = logging.getLogger(self._name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())  # without one, warnings would be printed to stderr
+        self._logger, self.reads = logger, logger.isEnabledFor
+        return self.reads(level)
 
 
 SESSION: Final = Log("relight.session")

@@ -32,10 +32,22 @@ def _children_seconds() -> float:
     return spent.ru_utime + spent.ru_stime
 
 
+FIRST_STEP = """
+import relight
+with relight.session("cold") as s:
+    s.append({"role": "user", "content": "hello"})
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "promised"),
-    [(["-c", "import relight"], 0.100), (command("list")[1:], 0.200), (command("show", "changelog")[1:], 0.250)],
-    ids=["import", "list", "show"],
+    [
+        (["-c", "import relight"], 0.030),
+        (["-c", FIRST_STEP], 0.150),
+        (command("list")[1:], 0.150),
+        (command("show", "changelog")[1:], 0.250),
+    ],
+    ids=["import", "first step", "list", "show"],
 )
 def test_it_answers_at_once(shell: Shell, some: relight.Relight, words: list[str], promised: float) -> None:
     def run() -> None:

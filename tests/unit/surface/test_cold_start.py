@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-MODULES = 265
+MODULES = 267
 """ours and others', that a program imports until its first step is durable; fewer is better"""
 OURS = 179
 HEAVY = ("asyncio", "concurrent", "click", "importlib.metadata", "inspect", "logging", "shutil", "signal", "subprocess")
