@@ -8,7 +8,6 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -168,16 +167,16 @@ def test_switched_off_it_costs_a_commit_less_than_a_few_calls(monkeypatch: pytes
         pass
 
     def checks() -> float:
-        began = time.perf_counter()
+        began = time.thread_time()
         for _ in range(5_000):
             SESSION.reads(logging.INFO)
             commit_span("s", "message")
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     def calls() -> float:
-        began = time.perf_counter()
+        began = time.thread_time()
         for _ in range(5_000):
             nothing("s", "message")
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
-    assert median(checks() / calls() for _ in range(21)) < 12
+    assert min(checks() for _ in range(21)) / min(calls() for _ in range(21)) < 12

@@ -64,10 +64,15 @@ def test_calls_of_one_reply_overlap_and_their_results_are_one_message_in_the_ord
     together = threading.Barrier(4)
     order: list[int] = []
 
+    def recorded() -> int:
+        return sum(call.result_seq is not None for call in rl.history.load("a").calls)
+
     def tool(number: int) -> Callable[[], str]:
         def call() -> str:
             together.wait(BOUND_SECONDS)
-            wait_for(lambda: len(order) == 3 - number)  # they end in the reverse order
+            wait_for(
+                lambda: recorded() == 3 - number
+            )  # they end in the reverse order, each when the one before is committed
             order.append(number)
             return f"result {number}"
 
