@@ -13,7 +13,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-v
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-elsewhere test-elsewhere-agents test-pythons test-teeth test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
+.PHONY: help demo test test-elsewhere test-elsewhere-agents test-pythons test-teeth test-frameworks test-browser test-agents check format bench bench-scale bench-peers proof docs lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -69,6 +69,9 @@ format: $(READY) ## let ruff rewrite what `make check` would complain about
 bench: $(READY) ## our workload beside the raw floor, in one run
 	@tools/system-packages
 	@$(BIN)/python -m bench
+
+bench-scale: $(READY) ## pages, searches and lists over 100,000 sessions with 10,000,000 steps; about 5 GB in build/
+	@$(BIN)/python -m bench scale
 
 bench-peers: $(READY) ## LangGraph's own savers beside ours, in a scratch environment
 	@$(BIN)/python -m bench.peers_main

@@ -24,7 +24,7 @@ from relight.ports.search import IndexedStore, Words
 from relight.ports.store import Record, Store
 from relight.stores.sqlite.store import SqliteStore
 from relight.system.machine import SystemClock
-from relight.values.session import GENESIS, Head
+from relight.values.session import GENESIS
 from relight.values.status import ENDED, Failure, Status, StatusChange
 from relight.values.step import Changes, Step
 
@@ -45,7 +45,8 @@ _LONGEST_LOOP: Final = 1000
 _BATCH: Final = 400
 _PIECE: Final = 4096
 _AGENTS: Final = ("claude", "codex", "mine")
-_STATUSES: Final[tuple[Status, ...]] = (*["completed"] * 14, "failed", "failed", "halted", "terminated", "archived")  # type: ignore[list-item]
+_OTHERS: Final[tuple[Status, ...]] = ("failed", "failed", "halted", "terminated", "archived")
+"""of 19 sessions; the others completed"""
 _TOOLS: Final = ("read", "bash", "edit")
 _LETTERS: Final = "etaoinshrdlucmfwypvbgkjqxz"
 
@@ -127,7 +128,12 @@ def _recorded(number: int, steps: int, scratch: Path, *, also: str = "") -> _Tem
         with rl.session("template", agent="claude", provider="anthropic") as s:
             for at in range(padding):
                 s.append({"role": "assistant" if at % 2 else "user", "content": prose(40)})
-            s.run(model, tools=[tool(name) for name in _TOOLS], max_turns=turns + 2, prompt=f"{APART[number % 2]} {also} {prose(20)}")
+            s.run(
+                model,
+                tools=[tool(name) for name in _TOOLS],
+                max_turns=turns + 2,
+                prompt=f"{APART[number % 2]} {also} {prose(20)}",
+            )
         record = rl.store.find(s.id)
         assert record is not None
         made = _Template(record, list(rl.store.steps(s.id)))
@@ -140,7 +146,9 @@ def _recorded(number: int, steps: int, scratch: Path, *, also: str = "") -> _Tem
 
 def _status(number: int, sessions: int) -> Status:
     every = max(1, sessions // WAITING)
-    return "waiting" if number % every == 0 and number // every < WAITING else _STATUSES[number % len(_STATUSES)]
+    if number % every == 0 and number // every < WAITING:
+        return "waiting"
+    return _OTHERS[number % 19] if number % 19 < len(_OTHERS) else "completed"
 
 
 def _copy(number: int, sessions: int, now_us: int, template: _Template) -> tuple[Record, list[Step]]:

@@ -1,7 +1,7 @@
 """The server under load: 10,000 sessions and 1,000,000 steps in SQLite, and a thousand listeners on one process.
 
-The store is generated once, by adoption, and kept in the build directory. The server is a process of its own, asked
-over real sockets; times are medians of what a client waits, listeners are counted from the commit.
+The store is generated once (bench/large_store.py) and kept in the build directory. The server is a process of its own,
+asked over real sockets; times are medians of what a client waits, listeners are counted from the commit.
 """
 
 from __future__ import annotations
@@ -20,84 +20,14 @@ from statistics import median
 from typing import Any, Final
 
 import relight
-from relight.journal.chain import step_digest
-from relight.journal.codec import encode_changes
-from relight.ports.store import Record, Store
-from relight.stores.sqlite.store import SqliteStore
-from relight.system.machine import SystemClock
-from relight.values.session import GENESIS, Head, Identity
-from relight.values.status import Status
-from relight.values.step import Changes, Step
-from relight.values.usage import Usage
+from bench import large_store
 from tests.support.event_stream import Listener
 
 SESSIONS: Final = 10_000
 STEPS: Final = 100
-LONG: Final = 10_000
-"""messages of the longest session"""
-BATCH: Final = 200
 LISTENERS: Final = 1000
 TELLINGS: Final = 20
 ROUNDS: Final = 15
-BEGAN_US: Final = 1_790_000_000_000_000
-_STATUSES: Final[tuple[Status, ...]] = ("completed", "failed", "terminated", "completed", "halted", "completed")
-
-
-def generated(build: Path) -> Path:
-    """The large store; made where it is not there."""
-    path = build / "bench-server" / "p.db"
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name("partial.db")
-    for left in path.parent.glob("partial.db*"):
-        left.unlink()
-    store = SqliteStore(partial, SystemClock())
-    bodies = [_body(number) for number in range(STEPS)]
-    for first in range(0, SESSIONS, BATCH):
-        made = [_session(number, bodies) for number in range(first, min(first + BATCH, SESSIONS))]
-        _adopt(store, made)
-    _adopt(store, [_session(SESSIONS, [_body(number) for number in range(LONG)])])
-    store.close()
-    partial.rename(path)
-    return path
-
-
-def _adopt(store: Store, made: list[tuple[Record, list[Step]]]) -> None:
-    store.import_sessions([record for record, _ in made], ((step, ()) for _, steps in made for step in steps), [])
-
-
-def _body(number: int) -> bytes:
-    role = "user" if number % 2 else "assistant"
-    words = f"step {number}: " + "the token is refreshed twice, once by the client and once by the server; " * 4
-    return encode_changes(
-        Changes(messages=[{"role": role, "content": words}], usage=Usage(input_tokens=900, cost=0.01))
-    )
-
-
-def _session(number: int, bodies: list[bytes]) -> tuple[Record, list[Step]]:
-    session, status = f"{number:032x}", _STATUSES[number % len(_STATUSES)]
-    began = BEGAN_US + number * 60_000_000
-    steps, before = [], GENESIS
-    for at, body in enumerate(bodies, 1):
-        step = Step(
-            session=session, seq=at, kind="message", at_us=began + at * 1_000_000, attempt=1, base=at - 1, since=0,
-            message_count=at, turns=at // 2, open=(), label=None, key=at.to_bytes(8, "big"), digest=b"",
-            body=body,
-        )  # fmt: skip
-        before = step_digest(before, step)
-        steps.append(Step(**{name: getattr(step, name) for name in step.__struct_fields__} | {"digest": before}))
-    name = f"{'nightly' if number % 7 else 'fix-login'}-{number}" if number < SESSIONS else "long"
-    identity = Identity(
-        id=session, name=name, agent=("claude", "codex", "mine")[number % 3], task=f"Make test {number} pass",
-        labels={"team": "web" if number % 2 else "api"}, created_us=began, directory=f"/src/project-{number % 50}",
-    )  # fmt: skip
-    head = Head(
-        session=session, seq=len(steps), head=len(steps), digest=before, message_count=len(steps),
-        turns=len(steps) // 2, status=status, reason=None if status == "completed" else "it stopped", attempt=1,
-        usage=Usage(input_tokens=90_000, cost=1.0), updated_us=steps[-1].at_us, ended_us=steps[-1].at_us,
-    )  # fmt: skip
-    return Record(identity=identity, head=head), steps
 
 
 @contextmanager
@@ -185,12 +115,12 @@ def addresses(middle: str, longest: str) -> dict[str, tuple[str, bool]]:
 def measure(build: Path) -> dict[str, Any]:
     """Pages, then listeners."""
     began = time.perf_counter()
-    store = generated(build)
+    store = large_store.generated(build / "bench-server" / "p.db", SESSIONS, STEPS)
     made = time.perf_counter() - began
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65_536, most), most))
     with serving(store) as (server, port, token):
-        paths = addresses(f"{SESSIONS // 2:032x}", f"{SESSIONS:032x}")
+        paths = addresses(large_store.session_id(SESSIONS // 2), large_store.session_id(SESSIONS))
         times = {what: asked(port, token, path, html=html) for what, (path, html) in paths.items()}
         before = _rss_mb(server.pid)
         with relight.open(store) as rl, rl.session(f"bench-{os.getpid()}") as session:

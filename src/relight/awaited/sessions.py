@@ -64,11 +64,11 @@ class AsyncSessions:
         before: tuple[int | float | str, str] | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[SessionInfo]:
-        """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; all but
-        the first order read every session that matches. `status`, one or several, is the one shown: `working` with a
-        dead owner counts as `terminated`. `spawned_by`: the children of this session. `since_us`, `until_us`: created
-        from then on, and before then, in microseconds since 1970. `before`: what it is sorted by, and the id, of the
-        last one seen: the next page."""
+        """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; without
+        a `limit`, and in a store other than SQLite, these read every session that matches. `status`, one or several, is
+        the one shown: `working` with a dead owner counts as `terminated`. `spawned_by`: the children of this session.
+        `since_us`, `until_us`: created from then on, and before then, in microseconds since 1970. `before`: what it is
+        sorted by, and the id, of the last one seen: the next page."""
         return each(
             lazily(
                 partial(

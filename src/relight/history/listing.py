@@ -1,8 +1,8 @@
 """Listing: sessions with their derived status, page by page, newest first, or in another order.
 
 Every store has an index by creation, so that a page costs what it shows. A store that has indexes for other orders
-(`StoreInfo.ordered`) is asked for the first `limit` of one; in any other all heads are read, one page at a time, and only
-the best `limit` are kept.
+(`StoreInfo.ordered`) is asked for the first `limit` of one; in any other all heads are read, one page at a time, and
+only the best `limit` are kept.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def oldest_first(store: Store, query: Query, size: int) -> Iterator[list[Record]
         return
     place: Place | None = None
     while True:
-        page = in_order(candidates(store, query, "created", before=place, limit=size), "created", before=place, limit=size)
+        page = in_order(
+            candidates(store, query, "created", before=place, limit=size), "created", before=place, limit=size
+        )
         yield page
         if len(page) < size:
             return

@@ -75,11 +75,11 @@ class Sessions(Noun):
         before: tuple[int | float | str, str] | None = None,
         limit: int | None = None,
     ) -> Iterator[SessionInfo]:
-        """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; all but
-        the first order read every session that matches. `status`, one or several, is the one shown: `working` with a
-        dead owner counts as `terminated`. `spawned_by`: the children of this session. `since_us`, `until_us`: created
-        from then on, and before then, in microseconds since 1970. `before`: what it is sorted by, and the id, of the
-        last one seen: the next page."""
+        """Sessions, newest first, or by `sort`: created, updated, name, cost or steps, with a minus downwards; without
+        a `limit`, and in a store other than SQLite, these read every session that matches. `status`, one or several, is
+        the one shown: `working` with a dead owner counts as `terminated`. `spawned_by`: the children of this session.
+        `since_us`, `until_us`: created from then on, and before then, in microseconds since 1970. `before`: what it is
+        sorted by, and the id, of the last one seen: the next page."""
         if sort.removeprefix("-") not in listing.SORTS:
             raise UsageError(f"no such order: {sort!r}", hints=[f"one of {', '.join(listing.SORTS)}, or -NAME"])
         wanted = frozenset(STATUSES if status is None else [status] if isinstance(status, str) else status)
@@ -114,9 +114,12 @@ class Sessions(Noun):
     def _looked_up(self, wanted: frozenset[Status], sort: str) -> frozenset[Status] | None:
         """The statuses that the store is asked for; None for all: where every one is read and most of them are wanted,
         merging the pages of each status takes longer than to leave out the others here."""
-        stored, counts = _stored_statuses(wanted), self._context.store.count_sessions()
+        store, stored = self._context.store, _stored_statuses(wanted)
+        if sort == listing.NEWEST or store.info.ordered:
+            return stored
+        counts = store.count_sessions()
         others = sum(number for status, number in counts.items() if status not in stored)
-        return None if sort != listing.NEWEST and 2 * others < sum(counts.values()) else stored
+        return None if 2 * others < sum(counts.values()) else stored
 
     def _shown(self, record: Record, wanted: Collection[Status]) -> bool:
         """Whether a session has one of these statuses; that of a running one depends on its owner."""

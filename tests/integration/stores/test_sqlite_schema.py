@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
 
 from relight.journal.files.store_marks import APPLICATION_ID
-from relight.ports.store import Query
+from relight.ports.store import OrderedStore, Query
 from relight.stores.sqlite import listing, migrate
 from relight.stores.sqlite.statements import HERE, SQL
 from tests.support.store_sessions import history, trial
@@ -100,7 +101,10 @@ def check_filled(path: Path, first: str, second: str, expected: list[bytes]) -> 
     assert world.store.count_sessions() == {"working": 1, "completed": 1}
     assert world.store.find(second) is not None
     for order in ("name", "updated", "steps", "cost"):
-        assert {one.identity.id for one in world.store.list_ordered(Query(), order, None)} == {first, second}
+        assert {one.identity.id for one in cast(OrderedStore, world.store).list_ordered(Query(), order, None)} == {
+            first,
+            second,
+        }
     assert world.append(first, label="new").step.seq == 9
     assert world.store.check() == []
     world.store.close()

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from starlette.testclient import TestClient
 
+import relight
 from tests.support.figures import Figure
-from tests.support.many_sessions import archive, crowd
+from tests.support.many_sessions import archive, crowd, records
 from tests.support.server_harness import ServerHarness
 
 STEPS = 100
@@ -47,6 +49,30 @@ def test_the_first_page_and_a_search_do_not_grow_with_the_store(
         f"{sessions:,} sessions, {sessions * STEPS:,} steps: first page {size / 1000:.1f} kB"
         f" in {took * 1e3:.0f} ms of CPU, a search {slowest * 1e3:.0f} ms",
     )
+
+
+def test_pages_of_an_order_join_to_all_sessions_but_archived_ones(tmp_path: Path) -> None:
+    made = list(records(700, begins_us=round((time.time() - 700) * 1e6)))
+    for number in range(0, 700, 7):
+        head = made[number].head
+        assert head is not None
+        made[number] = msgspec.structs.replace(made[number], head=msgspec.structs.replace(head, status="archived"))
+    with relight.open(tmp_path / "p.db") as rl:
+        rl.store.import_sessions(made, [], [])
+    harness = ServerHarness(tmp_path / "p.db")
+    with harness.client("read") as client:
+        for sort in ("name", "-name", "steps", "-steps", "-cost", "updated", "created"):
+            path: str | None = f"/api/sessions?archived=false&sort={sort}&limit=90"
+            seen, pages = list[str](), list[int]()
+            while path is not None:
+                page = client.get(path).json()
+                seen += [one["id"] for one in page["items"]]
+                pages.append(len(page["items"]))
+                path = (
+                    f"/api/sessions?archived=false&sort={sort}&limit=90&cursor={page['next']}" if page["next"] else None
+                )
+            assert (len(set(seen)), len(seen), pages) == (600, 600, [90] * 6 + [60]), sort
+    harness.close()
 
 
 def best(client: TestClient, path: str) -> tuple[float, int]:

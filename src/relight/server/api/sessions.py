@@ -141,7 +141,9 @@ def list_sessions(
     q: Annotated[str | None, Query(description="In name, id, key, task, labels.", max_length=200)] = None,
     since: Since = None,
     until: Annotated[Moment | None, Query(description="Created before that time, or longer ago.")] = None,
-    sort: Annotated[Sort, Query(description="With a minus downwards. All but `-created` read every session.")] = NEWEST,
+    sort: Annotated[
+        Sort, Query(description="With a minus downwards. All but `-created` read every session, except in SQLite.")
+    ] = NEWEST,
     archived: Annotated[bool, Query(description="False: without archived ones.")] = True,
 ) -> Response:
     """List the sessions that match all filters, newest created first or by `sort`."""

@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from relight.history.listing import Place, place_of
+from relight.history.listing import place_of
+from relight.ports.store import Place
 from relight.text import format as words
 from relight.text.safe import shortened
 from relight.values.info import SessionInfo

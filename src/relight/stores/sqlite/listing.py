@@ -1,8 +1,8 @@
 """Pages of sessions, at a cost that does not depend on how many sessions there are.
 
 One condition leads: one whose index yields sessions newest first, so that a page ends after `limit` rows. They lead in
-this order: key, fork of, child of, label, status, agent, provider, none. Several statuses are queried one after another
-and merged.
+this order: key, fork of, child of, label, status if it is not that of most sessions, agent, provider, none. Several
+statuses are queried one after another and merged.
 
 Another order has an index too, of sessions that have ended: what orders a live one changes with every step, and a step
 must not pay for it. So the live ones are read whenever a list is in such an order.
@@ -40,7 +40,7 @@ _json: Final = msgspec.json.Encoder()
 
 def page(cursor: apsw.Cursor, query: Query) -> list[Row]:
     """The rows of a page, newest first."""
-    if query.statuses is not None and not _other_leads(query):
+    if query.statuses is not None and not _other_leads(cursor, query):
         pages = (_select(cursor, query, leading=status) for status in query.statuses)
         return nlargest(query.limit, chain.from_iterable(pages), key=lambda row: (row[2], row[1]))
     return _select(cursor, query, leading=None)
@@ -89,8 +89,14 @@ def _with(statement: str, conditions: list[str]) -> str:
     return statement.replace("{where}", " AND ".join(conditions) or "TRUE")
 
 
-def _other_leads(query: Query) -> bool:
-    return query.key is not None or query.parent is not None or bool(_labels(query))
+def _other_leads(cursor: apsw.Cursor, query: Query) -> bool:
+    """Whether something else than the statuses leads: an agent or provider, if most sessions have one of them."""
+    if query.key is not None or query.parent is not None or _labels(query):
+        return True
+    if query.agent is None and query.provider is None:
+        return False
+    known = counts(cursor)
+    return 2 * sum(known.get(one, 0) for one in query.statuses or ()) > sum(known.values())
 
 
 def _labels(query: Query) -> list[tuple[str, str]]:

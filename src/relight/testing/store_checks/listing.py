@@ -136,7 +136,7 @@ def a_search_is_for_text_not_for_patterns(trial: Trial) -> None:
 
 
 def every_order_pages_without_gap_or_repetition(trial: Trial) -> None:
-    """In every order the pages join to all sessions, live ones and equal values among them, and every filter filters."""
+    """In every order the pages join to all sessions, live ones and equal values too, and every filter filters."""
     words: tuple[Status, ...] = ("completed", "failed", "working", "completed", "waiting", "archived", "completed")
     records = [_valued(number, words[number % len(words)]) for number in range(_VERY_MANY)]
     trial.store.import_sessions(records, [], [])
