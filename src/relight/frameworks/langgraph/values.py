@@ -34,6 +34,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from relight.errors import InvalidMessage, UnknownType, UsageError
+from relight.frameworks.langgraph import enums
 from relight.frameworks.langgraph.redaction import MARK, hiding
 from relight.journal.codec import decode_value, encoded
 from relight.values.policy import LIMITS
@@ -314,6 +315,9 @@ def _span_taken(value: timedelta) -> list[int]:
 
 _STANDARD: Final[dict[type, _Way]] = {
     bytes: _Way("bytes", lambda value: b64encode(value).decode(), lambda text: b64decode(text, validate=True)),
+    memoryview: _Way(
+        "bytes", lambda value: b64encode(value.tobytes()).decode(), lambda text: b64decode(text, validate=True)
+    ),
     bytearray: _Way("bytearray", lambda value: b64encode(value).decode(), lambda text: bytearray(b64decode(text))),
     tuple: _Way("tuple", list, tuple),
     set: _Way("set", list, set),
@@ -457,7 +461,7 @@ def _taken(value: Any, kind: type, way: str) -> dict[str, Any]:
     if way == "model":
         return _model_fields(value, kind)
     if way == "enum":
-        return {"name": value.name}
+        return enums.taken(value)
     if way == "tuple_of":
         return dict(zip(kind._fields, value, strict=True))  # type: ignore[attr-defined]
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
@@ -571,15 +575,11 @@ def _record_made(kind: Any, fields: dict[str, Any]) -> Any:
     return _tuple_made(kind, fields) if _way(kind) == "tuple_of" else _data_made(kind, fields)
 
 
-def _enum_made(kind: Any, fields: dict[str, Any]) -> Any:
-    return kind[fields["name"]] if "name" in fields else kind(fields["value"])
-
-
 _MADE: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {
     "model": _model_made,
     "data": _record_made,
     "tuple_of": _tuple_made,
-    "enum": _enum_made,
+    "enum": enums.made,
     "dump": lambda kind, fields: kind.model_validate(fields),
 }
 _FITS: Final[dict[str, tuple[str, ...]]] = {

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum
+from enum import KEEP, Enum, Flag, IntFlag
 from ipaddress import ip_address, ip_network
 from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar, NamedTuple
@@ -51,6 +51,15 @@ class Colour(Enum):
     RED = "r"
 
 
+class Access(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Bits(IntFlag, boundary=KEEP):
+    LOW = 1
+
+
 class Line(BaseModel):
     text: str
     amount: Decimal = Decimal("1.50")
@@ -76,7 +85,7 @@ class Pair(NamedTuple):
     right: Any
 
 
-REGISTERED = (Colour, Line, Invoice, Point, Pair)
+REGISTERED = (Colour, Access, Bits, Line, Invoice, Point, Pair)
 MORE: Any = {"more": (1, 2)}
 INVOICE = Invoice(lines=[Line(text="a", tags=["x"]), Line(text="b")], due=datetime(2026, 11, 15, tzinfo=UTC), **MORE)
 VALUES: list[Any] = [
@@ -88,6 +97,7 @@ VALUES: list[Any] = [
     ip_network("10.0.0.0/8"), {"$": "message", "t": "AIMessage", "v": {}}, {1: "a", (2, 3): {"b": {4}}},
     {"a": {"$": 1}},
     [[[]], {}, {"": None}], Send("node", {"arg": (1,)}), Interrupt(value={"q": 1}, id="i"), Overwrite(value=[1]),
+    Access.READ, Access.READ | Access.WRITE, Access(0), Bits(9), Bits(0), {Access(3)},
     Command(update={"a": 1}, goto="b"), Colour.RED, INVOICE, Point(1, {2}), Pair(1, Pair(2, 3)),
 ]  # fmt: skip
 MESSAGES: list[Any] = [
@@ -111,6 +121,12 @@ MESSAGES: list[Any] = [
 ]
 
 
+@pytest.mark.parametrize(("name", "value"), [("READ|WRITE", 3), ("READ", 1), (None, 0)])
+def test_a_flag_that_was_stored_by_its_name_is_read(values: Values, name: str | None, value: int) -> None:
+    stored = {"$": "enum", "t": f"{__name__}.Access", "v": {"name": name}}
+    assert values.decode(stored, "channel") is Access(value)
+
+
 @pytest.fixture
 def values() -> Values:
     made = Values()
@@ -125,6 +141,7 @@ def test_every_kind_of_value_comes_back_with_its_type(values: Values) -> None:
         assert type(back) is type(value)
         assert back == value or repr(back) == repr(value)
     assert math.isnan(values.unpack(values.pack(math.nan, ""), ""))
+    assert values.unpack(values.pack(memoryview(b"abcd")[::2], ""), "") == b"ac"
     zoned = values.unpack(values.pack(VALUES[23], ""), "")
     assert (zoned.utcoffset(), zoned.fold) == (VALUES[23].utcoffset(), 1)
 
