@@ -52,15 +52,15 @@ def a_message(value: Any) -> dict[str, Any]:
     return isolated(cast(dict[str, Any], plain(value)))
 
 
-def appended(message: Any, usage: Any, fold: Fold) -> tuple[Sequence[Any], Any, str | None]:
-    """What is appended, with its usage and stop reason: dicts as they are, an SDK's reply taken apart."""
+def appended(message: Any, usage: Any, fold: Fold) -> tuple[Sequence[Any], Any, str | None, str | None]:
+    """What is appended, with its usage, stop reason and model: dicts as they are, an SDK's reply taken apart."""
     if type(message) is dict:
-        return [message], usage, None
+        return [message], usage, None, None
     given = message if isinstance(message, list | tuple) else [message]
     if not any(map(is_sdk_object, given)):
-        return given, usage, None
+        return given, usage, None, None
     reply = parse_reply(message, known=fold.recognised, default=fold.format)
-    return reply.messages, usage if usage is not None else reply.usage, reply.stop
+    return reply.messages, usage if usage is not None else reply.usage, reply.stop, reply.model
 
 
 def spent_of(usage: Usage | Mapping[str, Any] | SdkObject | None) -> Usage | None:

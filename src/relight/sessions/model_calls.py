@@ -102,7 +102,7 @@ def read_reply(writer: SessionWriter, returned: Any) -> ParsedReply:
 def commit_reply(writer: SessionWriter, returned: Any) -> None:
     """Check what the model function returned, and commit it with its usage and stop reason."""
     reply = returned if isinstance(returned, ParsedReply) else read_reply(writer, returned)
-    writer.append(reply.messages, reply.usage, stop=reply.stop)
+    writer.append(reply.messages, reply.usage, stop=reply.stop, model=reply.model)
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------

@@ -249,8 +249,8 @@ class Session:
         LimitReached if a limit that covers the session is used up, by this reply or by others of its tree: the message
         is stored, and the session is halted.
         """
-        given, usage, stop = appended(message, usage, self._recorder.fold)
-        return self._writer.append(given, usage, stop=stop, own_loop=True)
+        given, usage, stop, model = appended(message, usage, self._recorder.fold)
+        return self._writer.append(given, usage, stop=stop, model=model, own_loop=True)
 
     def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a checkpoint, optionally with a label to return to."""
@@ -450,5 +450,5 @@ class BatchBlock:
             writer.state.roll_back(self._mark)  # or the next step would save half of the block
             raise
         if batch.messages:
-            writer.note_reply(batch.messages, batch.usage)
+            writer.note_reply(batch.messages, batch.usage, writer.recorder.identity.model)
             writer.stop_own_loop()

@@ -161,16 +161,18 @@ class SessionWriter:
         *,
         prompt: str | None = None,
         stop: str | None = None,
+        model: str | None = None,
         own_loop: bool = False,
     ) -> Checkpoint:
-        """`prompt` and `stop` are what `run` knows about the message. `own_loop`: by a program that calls the model
-        itself; `run` checks the limits before its next call."""
+        """`prompt`, `stop` and `model` are what `run` knows about the message; the session's own model counts before
+        the one that a reply names. `own_loop`: by a program that calls the model itself; `run` checks the limits before
+        its next call."""
         messages = [a_message(one) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
-        spent = None
+        spent, model = None, self.recorder.identity.model or model
         if usage is not None:
-            spent = limits.priced(self.context, spent_of(usage), self.recorder.identity.model, kept_long(usage))
+            spent = limits.priced(self.context, spent_of(usage), model, kept_long(usage))
         batch = self.batch.get()
         if batch is not None:
             batch.messages += messages
@@ -178,7 +180,7 @@ class SessionWriter:
             return batch.checkpoint
         checkpoint = self.record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
         if self._is_limited:
-            self.note_reply(messages, spent)
+            self.note_reply(messages, spent, model)
             if own_loop:
                 self.stop_own_loop()
         return checkpoint
@@ -449,7 +451,7 @@ class SessionWriter:
         identity = self.recorder.identity
         return identity.policy != _NO_LIMITS or identity.spawned_by is not None
 
-    def note_reply(self, messages: Sequence[Any], usage: Usage | None) -> None:
+    def note_reply(self, messages: Sequence[Any], usage: Usage | None, model: str | None) -> None:
         """Remember that a reply came without usage: a limit of money or tokens can then not be enforced."""
         policy = self._budgets.covering(self.recorder.identity.policy)
         if not policy.counts_usage or not any(map(self.recorder.fold.format.is_assistant, messages)):
@@ -457,7 +459,7 @@ class SessionWriter:
         if usage is None or not (usage.tokens or usage.cost):
             self._uncounted = "a reply came without its usage"
         elif policy.budget is not None and usage.cost is None:
-            self._uncounted = limits.no_price(self.recorder.identity.model)
+            self._uncounted = limits.no_price(model)
 
     def halt_at_limit(self) -> Reached | None:
         """Halt the session before a model call if a limit is reached; the limit, if one is."""

@@ -187,6 +187,87 @@ def test_a_program_with_a_budget_and_no_price_opens_no_session() -> None:
         assert rl.sessions.get("job").status == "completed"
 
 
+MESSAGE: dict[str, Any] = {
+    "type": "message",
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 100_000, "output_tokens": 1_000},
+}
+COMPLETION: dict[str, Any] = {
+    "object": "chat.completion",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 100_000, "completion_tokens": 1_000},
+}
+STREAMED = {"model": "gpt-5-mini-2025-08-07"}
+CHOICE: dict[str, Any] = COMPLETION["choices"][0]
+CHUNKS = [
+    {**STREAMED, "choices": [{"index": 0, "finish_reason": "tool_calls", "delta": CHOICE["message"]}]},
+    {**STREAMED, "choices": [], "usage": COMPLETION["usage"]},
+]
+
+
+class Dumped:
+    """As an SDK's own object is dumped."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def model_dump(self, **_: Any) -> Any:
+        return self.data
+
+
+@pytest.mark.parametrize(
+    ("reply", "cost"),
+    [
+        ({**MESSAGE, "model": "claude-sonnet-4-5-20250929"}, 0.315),
+        ({**COMPLETION, "model": "gpt-5-mini-2025-08-07"}, 0.027),
+        (CHUNKS, 0.027),
+    ],
+    ids=["anthropic", "openai", "streamed"],
+)
+def test_a_reply_that_names_its_model_is_counted_in_a_budget(reply: Any, cost: float) -> None:
+    asked = 0
+
+    def model(messages: list[dict[str, Any]]) -> Any:
+        nonlocal asked
+        asked += 1
+        return iter(reply) if isinstance(reply, list) else reply
+
+    with relight.open("memory:") as rl:
+        with rl.session("job", budget=cost * 2.5) as s:
+            s.run(model, tools={"look": lambda: str(asked)}, prompt="go")
+        found = rl.sessions.get("job")
+        assert (found.status, asked) == ("halted", 3)
+        assert found.usage.cost == pytest.approx(3 * cost)
+        assert "budget reached" in (found.reason or "")
+
+
+def test_an_appended_reply_that_names_its_model_is_counted_and_one_without_a_price_is_named() -> None:
+    with relight.open("memory:") as rl:
+        with rl.session("job", budget=1.0) as s:
+            s.append({"role": "user", "content": "go"})
+            s.append(Dumped({**MESSAGE, "model": "claude-sonnet-4-5"}))
+            assert s.usage.cost == pytest.approx(0.315)
+        with rl.session("odd", budget=1.0) as s:
+            s.run(lambda _: {**MESSAGE, "model": "nobodys-1"}, tools={"look": lambda: "x"}, prompt="go")
+        assert "no price is known for the model nobodys-1" in (rl.sessions.get("odd").reason or "")
+        with rl.session("own", budget=1.0, model="gpt-5-mini") as s:  # the session's own model counts first
+            s.append({"role": "user", "content": "go"})
+            s.append(Dumped({**MESSAGE, "model": "nobodys-1"}))
+            assert s.usage.cost == pytest.approx(0.027)
+
+
 def test_a_program_that_told_what_its_model_cost_may_have_a_budget_for_it() -> None:
     with relight.open("memory:") as rl:
         with rl.session("job", model="nobodys-1") as s:

@@ -60,6 +60,8 @@ class ParsedReply(msgspec.Struct, frozen=True, kw_only=True):
     """the provider's own mapping, if the reply contains it"""
     stop: str | None = None
     """why the model stopped, as the provider names it"""
+    model: str | None = None
+    """the model that answered, if the reply says so"""
 
 
 def parse_reply(returned: Any, *, known: Format | None, default: Format) -> ParsedReply:
@@ -90,7 +92,7 @@ def parse_reply(returned: Any, *, known: Format | None, default: Format) -> Pars
         stop = "refusal"
     elif stop is None and any(one.get("status") == "incomplete" for one in messages):
         stop = "incomplete"
-    return ParsedReply(messages=messages, usage=whole.usage, stop=stop)
+    return ParsedReply(messages=messages, usage=whole.usage, stop=stop, model=whole.model)
 
 
 def _is_content(data: Any) -> bool:

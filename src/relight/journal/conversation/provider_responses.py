@@ -39,6 +39,8 @@ class WholeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """why the model stopped, as the provider names it"""
     failure: Mapping[str, Any] | None = None
     """the error inside a response that failed"""
+    model: str | None = None
+    """the model that answered, as the provider names it"""
 
 
 def is_sdk_object(value: Any) -> bool:
@@ -68,7 +70,8 @@ def whole_response(returned: ProviderDict) -> WholeResponse | None:
     """The parts of a whole response; None if it is something else. ValueError says why it has no single reply."""
     for read in _READERS:
         if (found := read(returned)) is not None:
-            return found
+            model = _text(_either(returned, "model", "modelVersion", "model_version"))
+            return found if model is None else msgspec.structs.replace(found, model=model)
     return None
 
 

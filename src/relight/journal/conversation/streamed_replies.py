@@ -98,9 +98,9 @@ def _object(text: str) -> dict[str, Any]:
 def _chat(events: _Events) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     calls: dict[int, dict[str, Any]] = {}
-    usage, finish, last = None, None, 0
+    usage, model, finish, last = None, None, None, 0
     for event in events:
-        usage = event.get("usage") or usage
+        usage, model = event.get("usage") or usage, event.get("model") or model
         if event.get("error"):
             raise FailedReply(event["error"])
         choices = [one for one in event.get("choices") or () if isinstance(one, dict)]
@@ -122,7 +122,7 @@ def _chat(events: _Events) -> dict[str, Any]:
         raise StreamEnded
     if calls:
         message["tool_calls"] = [calls[at] for at in sorted(calls)]
-    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage, "model": model}
 
 
 def _add_call(call: dict[str, Any], piece: dict[str, Any]) -> None:
