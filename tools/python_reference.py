@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import sys
+import textwrap
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,9 +49,10 @@ def python_page() -> str:
         assert isinstance(node, ast.ClassDef)
         said = f": {what}" if what else ""
         sections.append(f"## {receiver}\n\n`{name}`{said}. {_first(ast.get_docstring(node))}\n")
+        sections += _attributes(node, receiver)
         sections += [_entry(read(module), one, receiver) for one in methods(node)]
     sections += ["## relight.testing\n\nFor tests of your own agent: [Testing](../testing.md).\n", *_testing()]
-    sections.append("## Types\n\nBy the module to import them from.\n\n" + "\n".join(_types()) + "\n")
+    sections.append("## Types\n\nBy the module to import them from, with their fields.\n\n" + "\n".join(_types()) + "\n")
     return "\n".join(sections)
 
 
@@ -135,6 +137,49 @@ def _types() -> Iterator[str]:
             meaning += f" Options: {', '.join(f'`{key}`' for key in one.__annotations__)}."
         where = "relight" if name in relight.__all__ else "relight.types"
         yield f"- `{where}.{name}`: {meaning}"
+        yield from (f"  - {field}" for field in (_fields(one) if is_documented else ()))
+
+
+def _fields(type_: type) -> Iterator[str]:
+    """The public fields of a class, those of its bases first: type, default, meaning; then what it computes."""
+    bodies = [_body(one) for one in reversed(type_.__mro__) if one.__module__.startswith("relight")]
+    if typing.is_typeddict(type_) or not any(isinstance(one, ast.AnnAssign) for body in bodies for one in body):
+        return  # its verbs, if it has any, have a section of their own
+    for body in bodies:
+        for one, after in zip(body, [*body[1:], None], strict=True):
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                hidden = one.target.id.startswith("_") or "ClassVar" in ast.unparse(one.annotation)
+                field = "" if hidden else _plain(ast.unparse(one))
+                meaning = _text_of(after)
+            else:
+                shown = isinstance(one, ast.FunctionDef) and is_property(one) and not one.name.startswith("_")
+                field = one.name if isinstance(one, ast.FunctionDef) and shown else ""
+                meaning = _first(ast.get_docstring(one)) if isinstance(one, ast.FunctionDef) and shown else ""
+            if field:
+                yield f"`{field}`{f': {meaning}' if meaning else ''}"
+
+
+def _body(type_: type) -> list[ast.stmt]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(type_))).body
+    assert isinstance(tree, ast.ClassDef)
+    return tree.body
+
+
+def _text_of(statement: ast.stmt | None) -> str:
+    """The text below a field, which says what it is."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return " ".join(str(statement.value.value).split())
+    return ""
+
+
+def _attributes(node: ast.ClassDef, receiver: str) -> Iterator[str]:
+    """What `__init__` of a class sets and explains."""
+    made = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    for body in (one.body for one in made):
+        for one, after in zip(body, [*body[1:], None], strict=True):
+            target = one.targets[0] if isinstance(one, ast.Assign) else None
+            if isinstance(target, ast.Attribute) and not target.attr.startswith("_") and (text := _text_of(after)):
+                yield f"### {receiver}.{target.attr}\n\n{text}\n"
 
 
 def _spelled(alias: Any) -> str:

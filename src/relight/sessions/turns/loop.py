@@ -172,6 +172,7 @@ class OpenCall:
     def __init__(self, turns: Turns, call: Call) -> None:
         self._turns = turns
         self.call = call
+        """what is requested: its `name`, `arguments` and `id`, and whether it is `in_doubt`"""
 
     def run(self) -> Call:
         """Run it with the tools of the turns, and commit its result."""
