@@ -52,7 +52,7 @@ def python_page() -> str:
         sections += _attributes(node, receiver)
         sections += [_entry(read(module), one, receiver) for one in methods(node)]
     sections += ["## relight.testing\n\nFor tests of your own agent: [Testing](../testing.md).\n", *_testing()]
-    sections.append("## Types\n\nBy the module to import them from, with their fields.\n\n" + "\n".join(_types()) + "\n")
+    sections.append("## Types\n\nBy the module to import them from.\n\n" + "\n".join(_types()) + "\n")
     return "\n".join(sections)
 
 

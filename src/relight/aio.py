@@ -134,13 +134,15 @@ class AsyncSession(SessionForm):
         """`async with s.batch("label"):` commits everything inside as one step."""
         return AsyncBatch(self._sync.batch(label))
 
-    def spawn(self, name: str, **options: Unpack[SessionOptions]) -> Opening[AsyncSession]:
+    def spawn(
+        self, name: str, *, wait: float | None = None, **options: Unpack[SessionOptions]
+    ) -> Opening[AsyncSession]:
         """Open a child of this session: new, or exactly where it stopped. One opened for a cancelled caller is closed
         again."""
 
         async def opened() -> AsyncSession:
-            spawn = functools.partial(self._sync.spawn, name, **options)
-            return AsyncSession(await stored(spawn, undo=_leave_unused))
+            program = self._sync._spawning(name, wait, options)
+            return AsyncSession(await awaited(program, self._abandoned, undo=_leave_unused))
 
         return Opening(opened)
 

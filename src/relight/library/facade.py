@@ -9,7 +9,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from relight.errors import LeaseHeld
 from relight.history.loading import resolve
 from relight.ports.store import Store
 from relight.sessions import opening
@@ -143,25 +142,15 @@ class Relight:
         self, name: str, wait: float | None, resume: bool, parent: Session | str | None, options: SessionOptions
     ) -> coroutines.Program[Session]:
         """The program of `session`, for both forms."""
-        for unknown in options.keys() - SessionOptions.__annotations__.keys():
-            raise TypeError(f"session() got an unexpected keyword argument {unknown!r}")
-        left, pause, clock = opening.checked_wait(wait), opening.FIRST_PAUSE_SECONDS, self._context.clock
-        deadline_us = clock.instant().us + left * 1e6
-        while True:
-            try:
-                made = entering.open_session(self._context, name, resume=resume, parent=parent, **options)
-                from relight.sessions.session import writer_of
 
-                writer_of(made).wait_seconds = left
-                return made
-            except LeaseHeld:
-                if left <= 0:
-                    raise
-            yield coroutines.Pause(min(pause, left))
-            # By the clock, since opening takes time too; and by the pauses, which end even if the clock does not
-            # advance.
-            left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
-            pause = min(2 * pause, opening.MAX_PAUSE_SECONDS)
+        def make(left: float) -> Session:
+            from relight.sessions.session import writer_of
+
+            made = entering.open_session(self._context, name, resume=resume, parent=parent, **options)
+            writer_of(made).wait_seconds = left
+            return made
+
+        return opening.opened_within(self._context, wait, make)
 
 
 def context_of(rl: Relight) -> Context:

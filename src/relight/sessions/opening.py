@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from relight.errors import Conflict, Finished, NotFound, NotResumable, UsageError
+from relight.errors import Conflict, Finished, LeaseHeld, NotFound, NotResumable, UsageError
 from relight.history.loading import Found, by_prefix, load, resolve
 from relight.journal import leases
 from relight.journal.codec import isolated
@@ -35,8 +35,10 @@ from relight.values.step import Changes, Claim
 
 if TYPE_CHECKING:
     from relight.journal.fold import Fold
+    from relight.sessions.coroutines import Program
     from relight.sessions.recorder import Recorder
 
+_T = TypeVar("_T")
 LEASE_SECONDS: Final = 30.0
 IMPORTED: Final = "imported"
 """label that marks an imported session as trusted or untrusted"""
@@ -143,6 +145,25 @@ def checked_wait(seconds: float | None) -> float:
     if type(seconds) not in (int, float) or not 0 <= seconds < _MAX_LEASE_SECONDS:
         raise UsageError(f"wait is a number of seconds, not {seconds!a}")
     return float(seconds)
+
+
+def opened_within(context: Context, wait: float | None, make: Callable[[float], _T]) -> Program[_T]:
+    """What `make` opens; while another process holds it, it is tried again for up to `wait` seconds. `make` is given
+    those that are left."""
+    from relight.sessions.coroutines import Pause  # imported late: a command that only lists opens nothing
+
+    left, pause, clock = checked_wait(wait), FIRST_PAUSE_SECONDS, context.clock
+    deadline_us = clock.instant().us + left * 1e6
+    while True:
+        try:
+            return make(left)
+        except LeaseHeld:
+            if left <= 0:
+                raise
+        yield Pause(min(pause, left))
+        # By the clock, since opening takes time too; and by the pauses, which end even if the clock does not advance.
+        left = min(left - pause, (deadline_us - clock.instant().us) / 1e6)
+        pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
 
 def checked_seconds(lease_seconds: float) -> float:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from relight.errors import UsageError
 from relight.journal.codec import isolated
 from relight.sessions.context import Context
-from relight.sessions.coroutines import drive
+from relight.sessions.coroutines import Program, drive
 from relight.sessions.entry.options import SessionOptions
 from relight.sessions.inputs import SdkObject, a_message, appended, reason_of
+from relight.sessions.opening import opened_within
 from relight.sessions.recorder import Recorder
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.state import StateMap
@@ -351,14 +352,25 @@ class Session:
 
     # -- children ---------------------------------------------------------------------------------------------
 
-    def spawn(self, name: str, **options: Unpack[SessionOptions]) -> Session:
+    def spawn(self, name: str, *, wait: float | None = None, **options: Unpack[SessionOptions]) -> Session:
         """Open a child of this session: new, or exactly where it stopped; a completed one to read its result.
 
         It is a session of its own, named `PARENT.NAME`, with the options of `rl.session`. There is one of a name in the
-        life of this session: a restarted parent finds it, and it is never begun twice.
+        life of this session: a restarted parent finds it, and it is never begun twice. `wait`: up to so many seconds
+        for a child that a process of an earlier start still holds.
         """
+        return drive(self._spawning(name, wait, options), self._context.clock)
+
+    def _spawning(self, name: str, wait: float | None, options: SessionOptions) -> Program[Session]:
+        """The program of `spawn`, for both forms."""
         child = family.of_open(self._writer, name)
-        return self._opens(self._context, child.full_name, child=child, **options)
+
+        def make(left: float) -> Session:
+            made = self._opens(self._context, child.full_name, child=child, **options)
+            made._writer.wait_seconds = left
+            return made
+
+        return opened_within(self._context, wait, make)
 
     def children(self) -> list[ChildInfo]:
         """Its children, in the order they were spawned: their status, results, usage, and where they run."""

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 import relight
+import relight.aio
 from relight.errors import ChildFailed, Conflict, HasForks, LeaseHeld, NotFound, NotResumable, UsageError
 from relight.library.facade import Relight
 from relight.ports import faults
@@ -66,6 +67,48 @@ def test_spawn_opens_a_session_of_its_own_with_this_one_as_parent(world: Simulat
         assert (child.is_finished, child.result, child.attempt) == (True, {"born": 1815}, 1)
         with pytest.raises(relight.RelightError):
             s.spawn("../x")
+
+
+def test_an_option_that_spawn_does_not_know_is_refused_and_none_is_ignored(world: Simulation) -> None:
+    with world.start().session("research") as s:
+        with pytest.raises(TypeError, match="'buget'"):
+            s.spawn("ada", buget=1)  # type: ignore[call-arg]
+        assert s.children() == []
+        with s.spawn("ada", task="look", budget_tokens=5) as child:
+            assert (child.id, s.children()[0].session.task) == (s.children()[0].session.id, "look")
+
+    async def main() -> None:
+        async with relight.aio.open("memory:") as rl, rl.session("research") as s:
+            with pytest.raises(TypeError, match="'buget'"):
+                await s.spawn("ada", buget=1)  # type: ignore[call-arg]
+
+    asyncio.run(main())
+
+
+def test_spawn_waits_for_a_child_that_another_process_holds(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl, rl.session("research") as s:
+        held, released = s.spawn("ada"), threading.Event()
+
+        def release() -> None:
+            with held:
+                assert released.wait(60)
+
+        holder = threading.Thread(target=release)
+        holder.start()
+        with pytest.raises(LeaseHeld):
+            s.spawn("ada", wait=0.05)
+        released.set()
+        with s.spawn("ada", wait=60) as child:
+            assert child.attempt == 2
+        holder.join(60)
+
+        async def main() -> int:
+            async with relight.aio.open(tmp_path / "r.db") as other, other.session("other") as parent:
+                child = await parent.spawn("ada", wait=60)
+                await child.close()
+                return child.attempt
+
+        assert asyncio.run(main()) == 1
 
 
 @pytest.mark.parametrize(("point", "nth"), [*((one, 1) for one in SPAWN), *((one, 1) for one in COMMIT)])

@@ -12,7 +12,9 @@ from tools.surface import NOUNS
 def test_every_field_of_a_public_type_is_in_the_reference() -> None:
     page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     sections = {one.partition("`")[0].rpartition(".")[2]: one for one in page.split("\n- `relight.")}
-    structs = {name: getattr(types, name, None) or getattr(relight, name) for name in (*types.__all__, *relight.__all__)}
+    structs = {
+        name: getattr(types, name, None) or getattr(relight, name) for name in (*types.__all__, *relight.__all__)
+    }
     missing = [
         f"{name}.{field}"
         for name, one in structs.items()

@@ -7,7 +7,7 @@ awaited, which belongs to the run.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, MappingView
+from collections.abc import AsyncIterator, Awaitable, Coroutine, ItemsView, Iterator, KeysView, ValuesView
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ def _as_plain(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, PurePath):
         return str(value)
-    if isinstance(value, MappingView | range):
+    if isinstance(value, KeysView | ValuesView | ItemsView | range):
         return list(value)
     if isinstance(value, str):
         return str.__str__(value)

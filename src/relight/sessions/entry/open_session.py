@@ -17,7 +17,7 @@ from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
 from relight.sessions import limits, opening
 from relight.sessions.context import Context
-from relight.sessions.entry.options import SessionOptions
+from relight.sessions.entry.options import SessionOptions, refuse_unknown
 from relight.sessions.recorder import Recorder
 from relight.sessions.session import Session, writer_of
 from relight.system.lazy_module import LazyModule
@@ -47,6 +47,7 @@ def open_session(
 
     `child`: the same, for a parent that is open in this process and records the spawn.
     """
+    refuse_unknown(options, "session" if child is None else "spawn")
     fields = opening.checked_fields(
         labels=options.get("labels"),
         metadata=options.get("metadata"),

@@ -24,3 +24,9 @@ class SessionOptions(TypedDict, total=False):
     budget_tokens: int | None
     time_limit: float | None
     redact: bool | None
+
+
+def refuse_unknown(options: Mapping[str, object], verb: str) -> None:
+    """TypeError for an option that is none, as for the argument of any function."""
+    for unknown in options.keys() - SessionOptions.__annotations__.keys():
+        raise TypeError(f"{verb}() got an unexpected keyword argument {unknown!r}")
