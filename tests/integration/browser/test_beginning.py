@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from relight.values.options import RunOptions
@@ -55,3 +57,22 @@ def test_output_is_live_and_views_are_kept_by_name(site: Site, tmp_path: Path) -
     page.get_by_role("link", name="New session…").click()
     expect(page.locator("#dialog .three dt")).to_have_text(["Happens", "Stays", "Way back"])
     assert violations(page) == []
+
+
+@pytest.mark.parametrize("address", ["/", "/?q=first"])
+def test_the_first_row_of_an_empty_list_comes_without_losing_what_is_being_done(site: Site, address: str) -> None:
+    if address != "/":
+        site.rl.session("other").close()
+    page = site.page(address)
+    page.get_by_role("link", name="New session…").click()
+    prompt = page.get_by_label("Prompt")
+    prompt.fill("write the tests")
+    site.rl.session("first").close()
+    expect(page.locator("tr.s")).to_have_attribute("data-ref", "first")
+    expect(prompt).to_have_value("write the tests")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_label("Status").locator("option").nth(1)).to_have_text(re.compile("^terminated"))
+    page.get_by_label("choose first").check()
+    expect(page.locator("#picked [data-number]")).to_have_text("1 chosen")
+    page.get_by_label("Status").select_option("terminated")
+    expect(page).to_have_url(re.compile("status=terminated"))

@@ -35,8 +35,6 @@ def service() -> Iterator[PushService]:
 
 
 def test_notify_me_subscribes_and_a_message_is_shown_and_leads_to_its_session(site: Site, service: PushService) -> None:
-    with site.rl.session("earlier") as s:  # a page without any session loads itself again for the first one
-        s.complete()
     context = site.context()
     context.grant_permissions(["notifications"], origin=site.address("/").rstrip("/"))
     page = site.page("/", context=context)

@@ -134,7 +134,7 @@
     const got = await fragment(partOfList());
     strip(got);
     const fresh = $$("tr.s", got);
-    if (!$("#list tbody")) { if (fresh.length) location.reload(); return; }
+    if (!$("#list tbody")) { if (fresh.length) await reloadParts("#filters", "#list"); return; }
     markUnseen(got);
     tick(got);
     for (const row of fresh) {

@@ -136,8 +136,7 @@ const relight = (() => {
     });
     zone.value = remembered.get("zone", "local");
     zone.addEventListener("change", () => { remembered.set("zone", zone.value); tick(); document.dispatchEvent(new CustomEvent("relight:theme")); });
-    for (const select of $$("#filters select, .tools form select"))
-      select.addEventListener("change", () => select.form.requestSubmit());
+    document.addEventListener("change", ({ target }) => { if (target.matches("#filters select, .tools form select")) target.form.requestSubmit(); });
   }
 
   // -- seen: kept in this browser alone ------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def _first(router: APIRouter, site: Site) -> None:
         events = site.service.hub.position()
         found = listing(site.rl, filters, site.now())
         if given.get("part") == "list":
-            return HTMLResponse(render("list.html", listing=found) + site.strip_unless(""))
+            return HTMLResponse(render("list.html", listing=found, adoptable=[]) + site.strip_unless(""))
         offered = adoptable(site.rl) if found.total == 0 else []
         alike = stopped_alike(site.rl, most=_MAX_GROUPED)
         values: dict[str, Any] = {"listing": found, "adoptable": offered, "alike": alike}
