@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.integration.browser.conftest import Site
 from tests.support.shell import eventually
+from tests.unit.server.test_push import ask
 
 
 def working(site: Site, name: str = "job", steps: int = 3) -> Any:
@@ -289,3 +290,43 @@ def test_a_store_that_does_not_answer_is_said_and_what_was_read_stays(site: Site
     expect(page.locator("#gone")).to_be_hidden()
     s.complete()
     s.close()
+
+
+def test_what_needs_a_person_is_shown_on_every_open_page(site: Site) -> None:
+    """Also beside the stream of another session, where there is no stream, and after what writes no step."""
+    with working(site, "done", 2) as s:
+        s.complete()
+    done = s.id
+    pages = [site.page(path) for path in (f"/sessions/{done}", f"/checkpoints/{done}@1", f"/compare?a={done}", "/docs")]
+    ask(site.rl, "other", "shall I?")
+    number = site.rl.sessions.needing().total
+    ask(site.rl, "asker", "may I?")
+    for page in pages:
+        expect(page.locator("#strip strong")).to_have_text(f"Needs you {number + 1}")
+        expect(page).to_have_title(re.compile(rf"^\({number + 1}\) "))
+    site.rl.sessions.acknowledge("asker")
+    site.rl.admin.pause(by="ada", reason="tea")
+    for page in [*pages, site.page("/")]:
+        expect(page.locator("#strip strong").last).to_have_text(f"Needs you {number}")
+        expect(page.locator("#strip [role=status]")).to_contain_text("by ada: tea")
+        expect(page.locator(".top [href='/do/pause']")).to_have_text("End the pause…")
+    site.rl.admin.unpause()
+    for page in pages:
+        expect(page.locator(".top [href='/do/pause']")).to_have_text("Pause all…")
+
+
+def test_the_list_says_what_was_removed_and_how_many_there_are(site: Site) -> None:
+    working(site, "stays", 1).complete()
+    gone = working(site, "gone", 1)
+    gone.complete()
+    gone.close()
+    page = site.page("/")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    expect(page.locator("tr.s")).to_have_count(2)
+    page.locator("tr.s[data-ref=gone] .chev").click()
+    expect(page.locator(".peek")).to_be_visible()
+    site.rl.sessions.remove("gone")
+    expect(page.locator("tr.s")).to_have_count(1)
+    expect(page.locator(".peek")).to_have_count(0)
+    expect(page.locator("#filters .count")).to_have_text("1 session")
+    expect(page.get_by_label("Status").locator("option").nth(1)).to_have_text("completed (1)")

@@ -5,7 +5,7 @@
 (() => {
   const { $, $$, body, remembered, fragment, morph, tick, say, see, markUnseen, peek, load, copy, idOf } = relight;
   const page = body.dataset.page, dot = $("#live");
-  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, AGAIN = 2000, LOOK = 2000, SLOW = 3000, NEAR = 48, KEPT = 1000, SETTLE = 40;
+  const PAINT = page === "sessions" ? 1000 : 250, POLL = 30000, AGAIN = 2000, LOOK = 2000, GLANCE = 5000, SLOW = 3000, NEAR = 48, KEPT = 1000, SETTLE = 40;
 
   function state(name, text = name) {
     dot.dataset.state = name;
@@ -64,7 +64,8 @@
     $("#gone").hidden = true;
     enable(true);
     if (stream?.readyState === EventSource.OPEN) state("live");
-    else if (page && !document.hidden) { close(); open(); }
+    else if (!page || page === "checkpoint") still();
+    else if (!document.hidden) { close(); open(); }
   }
 
   function enable(on) {
@@ -72,18 +73,29 @@
     for (const link of $$("[data-dialog]")) link.toggleAttribute("inert", !on);
   }
 
-  let known = null, stripDigest = "";
+  let known = null, stripDigest = "", stripAt = Date.now();
   async function strip(content = null) {
-    const got = content ?? await fragment("/strip");
+    const got = content ?? await fragment(`/strip?strip=${stripDigest}`);
+    stripAt = Date.now();
     const fresh = got.querySelector("#strip");
     stripDigest = got.querySelector("meta[name=strip]")?.content ?? stripDigest;
     transitions(got);
-    if (!fresh) return; // it has not changed
+    if (!fresh) return false; // it has not changed
     const before = Number($("#strip").dataset.needs), now = Number(fresh.dataset.needs);
     badge(now);
     if (before !== now) say(now ? `${now} need you` : "nothing needs you");
+    const pause = $(".top [href='/do/pause']");
+    if (pause) pause.textContent = $("[role=status]", fresh) ? "End the pause…" : "Pause all…";
     morph($("#strip"), fresh);
+    return true;
   }
+  // What needs a person is news on every page: also where the stream is of one session, or there is none, and after what
+  // writes no step, as an acknowledgement or a pause.
+  setInterval(() => {
+    if (document.hidden || failed || Date.now() - stripAt < GLANCE) return;
+    reading = reading.catch(() => {}).then(() => strip());
+    reading.then((news) => { if (news && page === "operations") paint(); }, gone);
+  }, GLANCE / 2);
 
   function badge(needs) {
     const title = document.title.replace(/^\(\d+\) /, "");
@@ -127,14 +139,32 @@
     const ids = [...changed.keys()].filter((id) => document.getElementById(`r-${id}`));
     const fresh = [...changed.values()].filter((one) => !ids.includes(one.id) && one.created_at >= body.dataset.newest).map((one) => one.id);
     changed.clear();
-    return at + (all ? "part=list" : `part=rows&ids=${ids.slice(0, 100)}&new=${fresh.slice(0, 100)}&strip=${stripDigest}`);
+    return [at + (all ? "part=list" : `part=rows&ids=${ids.slice(0, 100)}&new=${fresh.slice(0, 100)}&strip=${stripDigest}`), all, ids];
+  }
+  const askFor = (row) => changed.set(idOf(row), { id: idOf(row) });
+
+  // The number of sessions in each status; where there are fewer than before, some of those shown may be removed.
+  function counted(counts) {
+    const shown = $("[data-total]"), total = Object.values(counts).reduce((sum, one) => sum + one, 0);
+    if (!shown) return;
+    if (total < Number(shown.dataset.total)) $$("tr.s").forEach(askFor);
+    shown.dataset.total = total;
+    shown.textContent = `${total.toLocaleString("en")} ${total === 1 ? "session" : "sessions"}`;
+    for (const one of $$("#filters [name=status] option")) if (one.value) one.textContent = `${one.value} (${counts[one.value] ?? 0})`;
   }
 
   async function sessions() {
-    const got = await fragment(partOfList());
+    const [address, all, ids] = partOfList(), got = await fragment(address);
     strip(got);
-    const fresh = $$("tr.s", got);
+    const fresh = $$("tr.s", got), there = new Set(fresh.map((row) => row.id));
     if (!$("#list tbody")) { if (fresh.length) await reloadParts("#filters", "#list"); return; }
+    for (const row of $$("tr.s")) {
+      if (there.has(row.id)) continue;
+      if (all) askFor(row); // it is on another page by now, or removed
+      else if (ids.includes(idOf(row))) { $(`#${row.id} + .peek`)?.remove(); row.remove(); }
+    }
+    if (all && changed.size) paint();
+    if (!$("tr.s")) await reloadParts("#filters", "#list");
     markUnseen(got);
     tick(got);
     for (const row of fresh) {
@@ -355,6 +385,7 @@
 
   // -- the one stream -----------------------------------------------------------------------------------------------------
 
+  const still = () => state("off", "not live");
   let stream = null, poll = null, tries = 0, refused = 0, ended = 0, reopening = null;
   const address = page === "session" ? `/api/sessions/${body.dataset.id}/events` : "/api/events";
 
@@ -370,6 +401,7 @@
     for (const kind of ["step", "session", "counts", "reload", "message"]) mine.addEventListener(kind, (event) => {
       if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
       if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }
+      if (kind === "counts") counted(JSON.parse(event.data));
       whole ||= kind === "reload";
       ended = 0;
       paint();
@@ -516,5 +548,5 @@
     }
   }
   arrive();
-  if (page) visible(); else state("off");
+  if (page) visible(); else still();
 })();

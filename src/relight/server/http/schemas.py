@@ -238,7 +238,7 @@ def event_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
             ],
         },
         "CountsEvent": {
-            "description": "Number of sessions by stored status; empty with `brief`.",
+            "description": "Number of sessions by stored status.",
             "type": "object",
             "additionalProperties": {"type": "integer"},
         },

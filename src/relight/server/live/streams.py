@@ -315,9 +315,9 @@ class Hub:
 
 
 def brief(change: Change) -> Change:
-    """The same change with what identifies a session and orders a list."""
+    """The same change; of a session what identifies it and orders a list."""
     number, kind, document = change
-    return number, kind, {name: document[name] for name in BRIEF} if kind == "session" else {}
+    return number, kind, {name: document[name] for name in BRIEF} if kind == "session" else document
 
 
 def frame_of(event: Event) -> tuple[int, bytes]:

@@ -68,8 +68,8 @@ def _first(router: APIRouter, site: Site) -> None:
         return site.page(request, "docs.html", nav="docs", tags=made, about=document["info"])
 
     @router.get("/strip", response_class=HTMLResponse)
-    def strip() -> Response:
-        return HTMLResponse(site.strip())
+    def needing(strip: str = "") -> Response:
+        return HTMLResponse(site.strip_unless(strip))
 
     @router.get("/digest", response_class=HTMLResponse)
     def away(since: int = 0) -> Response:
