@@ -380,7 +380,9 @@ def _noted(key: str, value: Any) -> str:
         return f"{key.replace('_', ' ')} {way}; {short(', '.join(map(str, losses or ())), width=5 * _MAX_TEXT)}"
     if key in ("turn", "native"):
         return f"{key} {'session ' if key == 'native' else ''}{short(value)}"
-    return f"{one_line(key)}: {short(value)}"
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = ", ".join(value)
+    return f"{one_line(key).replace('_', ' ')}: {short(value)}"
 
 
 def _recorded(record: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.browser.conftest import Site, every_page, served
 from tests.integration.browser.test_acting import confirm, editing
+from tests.support.journals import Player
 from tests.support.sample_sessions import Scenes
 from tests.support.server_harness import ServerHarness
 from tests.unit.server.conftest import fill
@@ -161,3 +162,16 @@ def test_numbers_and_their_words_agree_on_every_page(old: Site, site: Site) -> N
             text = page.locator("body").inner_text()
             said = [text[max(0, one.start() - 30) : one.end() + 10] for one in WRONG.finditer(text)]
             assert said == [], (path, said)
+
+
+def test_a_tool_call_is_read_as_a_command_and_its_terminal_text_at_every_width(site: Site) -> None:
+    session = Player(site.rl, "claude-code", "job").play().session
+    page = site.page(f"/sessions/{session}?tab=calls")
+    row = page.locator("#tab tbody tr").first
+    expect(row.locator("summary")).to_contain_text("printf")
+    row.locator("summary").click()
+    expect(row.locator("pre.command")).to_contain_text("printf")
+    expect(row.locator("pre.term")).to_contain_text("one")
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = row.locator("pre.term").bounding_box()
+    assert box is not None and box["width"] > 300

@@ -261,3 +261,9 @@ def test_a_store_that_is_broken_is_unhealthy_and_strangers_learn_no_more(harness
     sick = Answer(answered)
     assert (sick.status, sick.code) == (503, "RL-5002") and str(harness.store.parent) not in answered.text
     assert Answer(harness.client().get("/api/sessions")).status == 409
+
+
+def test_a_method_that_a_path_does_not_have_is_told_all_that_it_has(client: TestClient) -> None:
+    assert client.put("/api/sessions", json={}).headers["allow"] == "GET, HEAD, POST"
+    assert client.put("/api/sessions/x", json={}).headers["allow"] == "DELETE, GET, HEAD, PATCH"
+    assert client.post("/healthz", json={}).headers["allow"] == "GET, HEAD"

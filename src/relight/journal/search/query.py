@@ -60,7 +60,9 @@ def excerpt(query: Query, text: str) -> str | None:
     if place is None:
         return None
     spans = places_of(text)
-    begin, end = max(0, spans[place[0]][0] - _AROUND), spans[place[1]][1] + _AROUND
+    first, last = spans[place[0]][0] - _AROUND, spans[place[1]][1] + _AROUND
+    begin = 0 if first <= 0 else next(begin for begin, _ in spans if begin >= first)  # whole words
+    end = len(text) if last >= len(text) else max(end for _, end in spans if end <= last)
     return " ".join(text[begin:end].split())
 
 

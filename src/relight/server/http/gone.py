@@ -14,6 +14,7 @@ from relight.errors import NotFound, RelightError
 from relight.journal.retention import days_text
 from relight.server.http.problems import Problem, path_of
 from relight.server.service import Service, service_of
+from relight.text.format import count
 from relight.values.checkpoint import at
 
 _FOUND = (
@@ -49,7 +50,7 @@ def _from_audit_log(service: Service, ref: str) -> Problem | None:
     at_us, who, name, session, why, before = rows[0]
     known = json.loads(before or "{}")
     evidence = [f"removed {_when(at_us)} by {who}"]
-    evidence += [f"it had {known['seq']} steps, and was {known.get('status', '?')}"] if "seq" in known else []
+    evidence += [f"it had {count(known['seq'], 'step')}, and was {known.get('status', '?')}"] if "seq" in known else []
     return _gone(f"{name or session}", (*evidence, *([f"because {why}"] if why else [])))
 
 

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from relight.errors import Corrupt, NotFound, RelightError, UsageError
 from relight.server.http.hints import http_hints, http_text, without_flags
@@ -184,6 +185,8 @@ def install(app: FastAPI) -> None:
         problem = Problem(status=error.status_code, code=code, detail=detail, hints=("see /openapi.json",))
         answered = answer_problem(request, problem)
         answered.headers.update(error.headers or {})
+        if error.status_code == 405 and (allowed := _allowed(request)):
+            answered.headers["allow"] = ", ".join(allowed)
         return answered
 
     handlers: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
@@ -193,6 +196,14 @@ def install(app: FastAPI) -> None:
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods of a path. Each method is a route of its own, and the router names those of the first alone."""
+    paths: dict[str, Any] = request.app.openapi()["paths"]
+    mine = [known for path, known in paths.items() if compile_path(path)[0].match(path_of(request))]
+    found = {one.upper() for known in mine for one in known}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 def _invalid(error: RequestValidationError) -> Problem:

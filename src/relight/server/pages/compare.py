@@ -21,6 +21,7 @@ from relight.server.pages.session_routes import found
 from relight.server.pages.site import Site
 from relight.text import format as words
 from relight.text.safe import shortened
+from relight.values.status import first_line
 from relight.values.view import Call, Image, Message, Reason, Result, Text
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def facts_of(side: Side) -> list[tuple[str, str]]:
     """Verdict, time and cost of one side."""
     info = side.session
     result = side.result if side.result is not None else info.said
-    verdict = info.status + (f": {shortened(info.reason, 200)}" if info.reason else "")
+    verdict = info.status + (f": {shortened(first_line(info.reason), 200)}" if info.reason else "")
     return [
         ("verdict", verdict),
         ("result", shortened(str(result), 300) if result is not None else "-"),

@@ -264,7 +264,7 @@ def part_of(block: Any, *, whole: bool = False) -> Part:
     if isinstance(block, Call):
         part = _long("call", as_json(block.arguments), whole=whole)
         part.title, part.shown = block.name, shown_call(block.name, block.arguments)
-        part.cut = _shorten(part.shown)
+        part.cut = shorten(part.shown)
         return part
     if isinstance(block, Result):
         part = _result_part(block, "", block.text)
@@ -283,11 +283,11 @@ def _result_part(result: Result, name: str, content: Any) -> Part:
     part = _long("result", result.text, whole=False)
     part.mark, part.role = {"ok": ("✓", "ok"), "error": ("✗", "bad")}.get(result.status, ("!", "warn"))
     part.shown = shown_result(name, content, failed=result.status != "ok")
-    part.cut, part.synthetic = _shorten(part.shown), result.synthetic
+    part.cut, part.synthetic = shorten(part.shown), result.synthetic
     return part
 
 
-def _shorten(shown: Shown) -> bool:
+def shorten(shown: Shown) -> bool:
     """Keep the beginning of a long value; returns whether it was cut."""
     lines, shown.lines = shown.lines, _first(shown.lines)
     shown.text, text_cut = preview(shown.text)

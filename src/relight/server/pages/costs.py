@@ -19,13 +19,17 @@ from relight.text import format as words
 
 PERIODS: Final = (1, 7, 30, 90)
 _WIDTH: Final = 900
-_HEIGHT: Final = 120
+_HEIGHT: Final = 136
+_BASE: Final = 120
+"""below it are the days"""
 _MAX_ROWS: Final = 50
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A day in the plot."""
 
+    day: str
+    cost: str
     x: float
     y: float
     width: float
@@ -36,13 +40,25 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 def columns_of(days: list[dict[str, Any]]) -> list[Column]:
     """One column for each day with a cost."""
     highest = max((one["cost"] for one in days), default=0.0) or 1.0
+    every = max(1, round(len(days) / 10))
     step = _WIDTH / max(len(days), 10)
     made = []
     for number, one in enumerate(days):
-        height = round((_HEIGHT - 4) * one["cost"] / highest, 1)
+        height = round((_BASE - 14) * one["cost"] / highest, 1)
+        is_named = number % every == 0
         title = f"{one['name']}: {words.money(one['cost'])}, {words.tokens(one['tokens'])} tokens"
         x, width = round(number * step + step * 0.15, 1), round(step * 0.7, 1)
-        made.append(Column(x=x, y=round(_HEIGHT - height, 1), width=width, height=max(height, 1.0), title=title))
+        made.append(
+            Column(
+                day=one["name"][5:] if is_named else "",
+                cost=words.money(one["cost"]) if is_named else "",
+                x=x,
+                y=round(_BASE - height, 1),
+                width=width,
+                height=max(height, 1.0),
+                title=title,
+            )
+        )
     return made
 
 

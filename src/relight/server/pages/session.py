@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from relight.history.narration import call_line
 from relight.journal.after_answer import after_answer
 from relight.journal.effects.answers import answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval
 from relight.ports.store import Query
+from relight.server.pages.conversation import Part, shorten
 from relight.server.pages.sessions import Line, line_of
-from relight.server.reading.inert import preview
-from relight.server.reading.tools import as_json
+from relight.server.reading.tools import shown_call, shown_result
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.call import Call
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TABS: Final = ("history", "conversation", "calls", "files", "forks", "raw")
 _MAX_FORKS: Final = 200
 _MAX_DEPTH: Final = 8
+_MAX_ABOUT: Final = 90
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +83,10 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     result_seq: int | None
     seconds: str
-    arguments: str
-    result: str
+    about: str
+    """its first text argument"""
+    given: Part
+    result: Part | None
     cut: bool
     in_doubt: bool
 
@@ -100,6 +104,9 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     head: int
     made_from: str
+    """the checkpoint it was forked from, by id; empty for a child"""
+    origin: str
+    """the same by name"""
     how: str
     cost: str
     age: str
@@ -218,8 +225,11 @@ def _call_row(call: Call) -> CallRow:
     seconds = ""
     if call.started_at is not None and call.ended_at is not None:
         seconds = words.duration(max(0.0, (call.ended_at - call.started_at).total_seconds()))
-    arguments, one = preview(as_json(call.arguments))
-    result, two = preview(as_json(call.result)) if call.result is not None else ("", False)
+    given = Part(kind="call", shown=shown_call(call.name, call.arguments))
+    result = None
+    if call.result is not None:
+        result = Part(kind="result", shown=shown_result(call.name, call.result, failed=call.success is False))
+    cut = [shorten(one.shown) for one in (given, result) if one is not None and one.shown is not None]
     return CallRow(
         id=call.id,
         name=call.name,
@@ -230,9 +240,10 @@ def _call_row(call: Call) -> CallRow:
         seq=call.intent_seq or call.asked_seq,
         result_seq=call.result_seq,
         seconds=seconds,
-        arguments=arguments,
+        about=shortened(call_line("", call.arguments).strip(), _MAX_ABOUT),
+        given=given,
         result=result,
-        cut=one or two,
+        cut=any(cut),
         in_doubt=call.in_doubt,
     )
 
@@ -240,11 +251,13 @@ def _call_row(call: Call) -> CallRow:
 def forks_of(rl: Relight, info: SessionInfo, now: datetime) -> tuple[list[Fork], bool]:
     """The tree of a session as lines, each child and fork below its origin; and whether it was cut."""
     tree = rl.sessions.tree(info.id)
-    return [_fork(branch, now, here=info.id) for branch in tree[:_MAX_FORKS]], len(tree) > _MAX_FORKS
+    titles = {branch.session.id: words.title(branch.session) for branch in tree}
+    return [_fork(branch, now, titles, here=info.id) for branch in tree[:_MAX_FORKS]], len(tree) > _MAX_FORKS
 
 
-def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
+def _fork(branch: Branch, now: datetime, titles: Mapping[str, str], *, here: str) -> Fork:
     one = branch.session
+    origin, _, seq = (one.parent or "").partition("@")
     glyph, role = words.GLYPHS[one.status]
     return Fork(
         depth=min(branch.depth, _MAX_DEPTH),
@@ -256,6 +269,7 @@ def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
         role=role,
         head=one.head,
         made_from=one.parent or "",
+        origin=f"{titles.get(origin, origin[:8])}@{seq}",
         how=branch.how or "",
         cost=words.money(one.cost),
         age=words.age(words.seconds_between(one.updated_at, now)),

@@ -29,6 +29,7 @@ from relight.server.pages.timeline.far_steps import Unpaired, read_around
 from relight.server.reading.inert import preview
 from relight.text import format as words
 from relight.values.info import SessionInfo
+from relight.values.status import first_line
 
 if TYPE_CHECKING:
     from relight.files.diff import FileDiff
@@ -143,7 +144,7 @@ def _facts(event: Event, calls: Iterable[Part], events: Sequence[Event]) -> list
             facts.append((name, words.duration(max(0.0, (times[ended] - times[begun]).total_seconds()))))
     before = max((one.at for one in events if one.seq < event.seq), default=None)
     if event.messages and event.usage and before is not None:
-        facts.append(("took", words.duration(max(0.0, (event.at - before).total_seconds()))))
+        facts.append(("reply took", words.duration(max(0.0, (event.at - before).total_seconds()))))
     usage = event.usage or {}
     tokens = [f"{words.tokens(usage[name])} {what}" for name, what in _TOKENS if usage.get(name)]
     facts += [("tokens", ", ".join(tokens))] if tokens else []
@@ -156,6 +157,7 @@ def _error(event: Event) -> str:
     change = event.status or {}
     failure = (change.get("failure") or {}).get("text")
     reason = change.get("reason") if change.get("status") in ("failed", "terminated", "halted") else None
+    reason = first_line(reason) if reason and "\n" not in reason else reason
     return "\n".join(dict.fromkeys(str(one) for one in (reason, failure) if one))
 
 

@@ -159,7 +159,7 @@ def test_all_that_match_are_chosen_and_what_cannot_be_done_is_left_alone(
     text, body = dialog(client, "/do/several/remove?status=failed")
     assert "Delete 3 sessions" in text and len(body["plans"]) == 3 and 'data-typed="3"' in text
     text, body = dialog(client, f"/do/several/resume?ids={harness.rl.sessions.get('done').id},nothing-here")
-    assert "left alone" in text and "it is possible for none of them now" in text
+    assert "left alone" in text and "Not possible now: for none of these sessions" in text and "for s in ;" not in text
     ids = [harness.rl.sessions.get(f"night-{n}").id for n in range(3)]
     harness.rl.history.fork(ids[0], name="needs-it")
     done = client.post("/api/remove", json={"sessions": ids, "plans": {ids[1]: "older"}}).json()

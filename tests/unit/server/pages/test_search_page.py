@@ -92,7 +92,7 @@ def test_the_interface_has_a_page_of_its_own(scene: ServerHarness, look: TestCli
     for path, methods in document["paths"].items():
         for method, one in methods.items():
             assert f"<code>{method.upper()} {path}</code>" in unescape(text), (method, path)
-            assert f'id="{one["operationId"]}"' in text
+            assert f'id="op-{one["operationId"]}"' in text
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text), "nothing is loaded from elsewhere"
     assert "SessionEvent" in text and "OverEvent" in text
     events = document["paths"]["/api/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]["x-events"]

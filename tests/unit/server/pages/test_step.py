@@ -43,7 +43,7 @@ def view(seq: int) -> Any:
 def test_a_reply_has_what_it_answers_and_what_it_cost() -> None:
     first, second = view(2), view(5)
     assert [part.kind for part in first.parts] == ["text", "call"]
-    assert first.facts == [("took", "10 s"), ("tokens", "12 k in, 30 out"), ("cost", "$0.02")]
+    assert first.facts == [("reply took", "10 s"), ("tokens", "12 k in, 30 out"), ("cost", "$0.02")]
     assert [entry.parts[0].text for entry in first.given] == ["go"]
     (given,) = second.given
     assert given.speaker == "tool" and given.parts[0].results[0].text == "2 failed"
@@ -60,6 +60,14 @@ def test_each_step_of_a_call_shows_the_call_with_its_result() -> None:
 def test_a_failure_is_told_and_everything_else_is_there_as_data() -> None:
     assert view(6).error == "auth\n401" and '"status": "failed"' in view(6).also
     assert step_view(session(), 7, "anthropic") is None
+
+
+def test_words_for_programs_are_told_in_words_for_people() -> None:
+    left = {"status": "terminated", "reason": "left", "question": None, "failure": None, "result": None}
+    events = [event(1, "status", status=left), event(2, "mark", note={"tools_changed": ["- Bash", "+ Edit"]})]
+    told = [step_view(events, seq, "anthropic") for seq in (1, 2)]
+    assert told[0] is not None and told[0].error == "left unfinished by its program"
+    assert told[1] is not None and told[1].title == "tools changed: - Bash, + Edit"
 
 
 def test_a_step_has_the_files_it_changed_its_plan_and_its_raw_form(harness: ServerHarness, tmp_path: Path) -> None:

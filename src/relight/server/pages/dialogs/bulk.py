@@ -18,7 +18,7 @@ from relight.server.pages.dialogs.values import Dialog, Field, Option
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.info import SessionInfo
-from relight.values.status import LIVE, allowed
+from relight.values.status import LIVE, allowed, first_line
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -121,19 +121,19 @@ def several_dialog(
     number = words.count(len(possible), "session")
     rest = f" More than {MAX_CHOSEN:,} match: repeat it for the others." if more else ""
     return Dialog(
-        title=f"{verb.capitalize()} {number}",
+        title=f"{verb.capitalize()} {number if possible else 'sessions'}",
         confirm=f"{verb.capitalize()} them",
-        happens=texts.happens.format(number) + rest,
+        happens=texts.happens.format(number if possible else "these sessions") + rest,
         kept=texts.kept,
         back=texts.back,
-        command=_for_each(possible, {"remove": "rm"}.get(verb, verb), *texts.flags),
+        command=_for_each(possible, {"remove": "rm"}.get(verb, verb), *texts.flags) if possible else "",
         path=f"/api/{verb}",
         body=_plans(rl, possible) if texts.pinned else {},
         fields=[*texts.fields, _boxes("Sessions", possible, now)],
         lines=lines,
         typed=str(len(possible)) if verb == "remove" else "",
         danger=verb == "remove",
-        why_not="" if possible else "it is possible for none of them now",
+        why_not="" if possible else "for none of these sessions",
         done=texts.done,
         goes="/",
     )
@@ -181,7 +181,7 @@ def _boxes(label: str, infos: Sequence[SessionInfo], now: datetime) -> Field:
 
 def _note(info: SessionInfo, now: datetime) -> str:
     ago = f"{words.age(words.seconds_between(info.updated_at, now))} ago"
-    said = info.reason if info.status != "completed" else info.said
+    said = first_line(info.reason) if info.status != "completed" else info.said
     return ", ".join(filter(None, (info.status, f"@{info.head}", ago, shortened(one_line(said or ""), 70))))
 
 
