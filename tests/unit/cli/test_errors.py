@@ -256,6 +256,7 @@ def test_an_unknown_verb_names_the_nearest(shell: Shell) -> None:
     done = shell.run("lits")
     assert done.returncode == 2
     assert "hint: relight list" in done.stderr
+    assert "relight list --costs" in shell.run("costs").stderr
 
 
 def test_an_unexpected_error_is_short_and_says_how_to_see_more(shell: Shell, tmp_path: Path) -> None:

@@ -136,11 +136,15 @@ def _first_sentence(command: click.Command | None) -> str:
     return text.partition(". ")[0].rstrip(".") + "."
 
 
+_OPTIONS: Final = {"cost": "list --costs", "costs": "list --costs"}
+"""what is looked for as a verb, and is an option of one"""
+
+
 def _unknown(word: str, ctx: click.Context) -> click.UsageError:
     from difflib import get_close_matches
 
     error = click.UsageError(f"no such verb: {word[:60]!r}", ctx=ctx)
-    near = get_close_matches(word, VERBS, n=2, cutoff=0.5)
+    near = [_OPTIONS[word]] if word in _OPTIONS else get_close_matches(word, VERBS, n=2, cutoff=0.5)
     error.cures = [f"relight {one}" for one in near] or ["relight help"]  # type: ignore[attr-defined]
     return error
 
