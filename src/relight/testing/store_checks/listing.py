@@ -149,7 +149,7 @@ def every_order_pages_without_gap_or_repetition(trial: Trial) -> None:
         Query(agent="codex", labels={"team": "a"}),
         Query(labels={"team": "b"}, statuses=frozenset[Status]({"working"})),
         Query(created_since_us=100_040, text="n"),
-        Query(provider="nobody"),
+        Query(provider="none-has-it"),
     )
     for query in queries:
         every = list(listing.every_session(trial.store, query))
