@@ -140,8 +140,11 @@ class Axis:
             (one for one in ticks if self.low <= one.x <= self.high), key=lambda one: (not one.fold, one.x)
         ):
             share = self.percent(one.x)
-            if share <= 100 - _APART / 2 and all(abs(share - other) >= _APART for other in taken):
-                taken.append(share)
+            begins = (
+                share - _APART if share > 75 else share
+            )  # the page puts the text of the last quarter before its mark
+            if all(abs(begins - other) >= _APART for other in taken):
+                taken.append(begins)
                 found.append(one)
             elif one.fold:
                 found.append(Tick(x=one.x, text="", fold=True))
