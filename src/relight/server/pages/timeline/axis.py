@@ -140,9 +140,7 @@ class Axis:
             (one for one in ticks if self.low <= one.x <= self.high), key=lambda one: (not one.fold, one.x)
         ):
             share = self.percent(one.x)
-            begins = (
-                share - _APART if share > 75 else share
-            )  # the page puts the text of the last quarter before its mark
+            begins = share - _APART if share > 75 else share  # in the last quarter the text stands before its mark
             if all(abs(begins - other) >= _APART for other in taken):
                 taken.append(begins)
                 found.append(one)
