@@ -4,39 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from relight.agents.native.defaults import Defaults
 from relight.errors import UsageError
 from relight.ports.agent import (
     Ask,
     Begun,
     Capabilities,
-    Decision,
-    Heard,
+    Follower,
     Launch,
     Line,
     NativeCall,
     NativeResult,
-    OwnCost,
     Surroundings,
     Transcript,
 )
-from relight.values.call import Effect
 
 
-class Command:
+class Command(Defaults):
     """A program that is not a known coding agent."""
 
     name = "command"
-    provider: str | None = None
     capabilities = Capabilities()
-    dialect = None
-    subagents = None
     install_hint = "install the program, or give its full path"
-    secrets: tuple[str, ...] = ()
-
-    def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
-        return ()
 
     def recognises(self, command: Sequence[str]) -> bool:
         return bool(command)
@@ -50,9 +41,6 @@ class Command:
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
         return None
 
-    def own_cost(self, line: Line) -> OwnCost | None:
-        return None
-
     def new_id(self) -> str | None:
         return None
 
@@ -60,9 +48,6 @@ class Command:
         if not ask.command:
             raise UsageError("there is no command to start")
         return Launch(command=ask.command, prompt_sent=ask.prompt is None)
-
-    def effect_of(self, tool: str, arguments: Any) -> Effect:
-        return "once"
 
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
         return None
@@ -76,20 +61,11 @@ class Command:
     def id_in_output(self, line: Line) -> str | None:
         return None
 
-    def read(self, path: Path) -> Transcript:
-        return Transcript(native_id="", path=path, entries=(), offset=0)
-
-    def follow(self, path: Path) -> _Nothing:
+    def follow(self, path: Path) -> Follower:
         return _Nothing(path)
 
     def key(self, line: Line) -> str:
         return ""
-
-    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        return None
-
-    def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
-        return None
 
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
         return []

@@ -12,7 +12,7 @@ import pytest
 
 from relight.agents.gemini import command_line, hooks, records
 from relight.agents.gemini.adapter import Gemini
-from relight.agents.native import jsonl
+from relight.agents.native import jsonl, program
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Hooks, NativeCall, NativeResult, Rung, Surroundings
 from tests.support.transcripts import gemini_conversation, gemini_records
@@ -189,7 +189,7 @@ def test_a_resume_names_its_session_alone_and_a_prompt_is_never_a_flag() -> None
     launch = _launched(NOWHERE, *flags, prompt="--help")
     assert launch.command == ("gemini", "--model", "pro", "--yolo", "--resume", ID, "--prompt", " --help")
     assert launch.environment["GEMINI_CLI_NO_RELAUNCH"] == "true"
-    assert _launched(NOWHERE, "-p", "x").command[-1] == command_line.GO_ON
+    assert _launched(NOWHERE, "-p", "x").command[-1] == program.GO_ON
     assert _launched(NOWHERE).command == ("gemini", "--resume", ID)
     assert _launched(NOWHERE, "hi", rung="fresh").command == ("gemini", "--session-id", ID, "hi")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from relight.agents.claude_code import command_line, directories, hooks, models, tree
 from relight.agents.claude_code import transcript_lines as making
@@ -13,34 +13,20 @@ from relight.agents.claude_code.incremental_tree import Growing
 from relight.agents.claude_code.subagents import ClaudeSubAgents
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
-from relight.agents.native.defaults import CommandReader
+from relight.agents.native.defaults import CodingAgent
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, random_id
-from relight.ports.agent import (
-    Capabilities,
-    Line,
-    NativeCall,
-    Surroundings,
-    Transcript,
-)
-from relight.values.call import Effect
-
-_PURE: Final = names(
-    "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoRead TodoWrite TaskGet TaskList TaskOutput BashOutput"
-    " ToolSearch EnterPlanMode ExitPlanMode AskUserQuestion ListMcpResources ReadMcpResource CronList LSP Skill"
-)
-_IDEMPOTENT: Final = names("Write Edit MultiEdit NotebookEdit TaskUpdate KillShell TaskStop")
-"""done twice it leaves what once leaves: a file is written whole, an edit no longer finds what it replaced"""
+from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings, Transcript
 
 _RECENT: Final = 500
 """last lines that are searched for the model's name"""
 
 
-class ClaudeCode(CommandReader):
+class ClaudeCode(CodingAgent):
     """Adapter of Claude Code, `claude`."""
 
     name = "claude"
-    provider = "anthropic"
+    provider: str | None = "anthropic"
     capabilities = Capabilities(
         transcript=True,
         native_resume=True,
@@ -55,6 +41,12 @@ class ClaudeCode(CommandReader):
     subagents = ClaudeSubAgents()
     install_hint = "npm install -g @anthropic-ai/claude-code"
     secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    pure = names(
+        "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoRead TodoWrite TaskGet TaskList TaskOutput BashOutput"
+        " ToolSearch EnterPlanMode ExitPlanMode AskUserQuestion ListMcpResources ReadMcpResource CronList LSP Skill"
+    )
+    # A file is written whole, and an edit no longer finds what it replaced.
+    idempotent = names("Write Edit MultiEdit NotebookEdit TaskUpdate KillShell TaskStop")
 
     own_cost = staticmethod(tree.own_cost)
     new_id = staticmethod(random_id)
@@ -68,11 +60,6 @@ class ClaudeCode(CommandReader):
     prompted = staticmethod(making.prompted)
     asked = staticmethod(making.asked)
     answered = staticmethod(making.answered)
-    keep = staticmethod(jsonl.keep)
-    append = staticmethod(jsonl.append)
-
-    def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
-        return ()
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         named = command_line.named_id(command)
@@ -82,20 +69,12 @@ class ClaudeCode(CommandReader):
         found = command_line.understand(command)
         return models.model_of(found.line if found is not None else None, surroundings)
 
-    def effect_of(self, tool: str, arguments: Any) -> Effect:
-        if tool in _PURE:
-            return "pure"
-        return "idempotent" if tool in _IDEMPOTENT else "once"
-
     def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
         return [name for at, name in directories.begun(surroundings) if at >= since_us]
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("session_id")
         return named if isinstance(line.get("type"), str) and isinstance(named, str) and is_id(named) else None
-
-    def read(self, path: Path) -> Transcript:
-        return self.follow(path).read()
 
     def follow(self, path: Path) -> FileFollower:
         growing = Growing()

@@ -16,14 +16,13 @@ import msgspec
 
 from relight.agents.native import argv, hook_events
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, native_binary, parsed, search_path
+from relight.agents.native.program import GO_ON, Program, parsed, understood, with_native_binary
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Hooks, Launch, Surroundings
 
 PROGRAM: Final = Program(
     name="claude", package="@anthropic-ai/claude-code", native=("claude", "bin/claude", "claude.exe")
 )
-GO_ON: Final = "Continue where you stopped."
 EVENTS: Final = (
     "PreToolUse",
     "PostToolUse",
@@ -141,9 +140,7 @@ def named_id(command: Sequence[str]) -> str | None:
 
 def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
-    found = understand(ask.command)
-    if found is None:
-        raise UsageError(f"this command starts no session of Claude Code: {shlex.join(ask.command)}")
+    found = understood(understand, ask, "Claude Code")
     line, ours = found.line, list[str]()
     prompt = found.prompt if ask.prompt is None else ask.prompt
     if ask.rung == "native":
@@ -164,14 +161,8 @@ def launch(ask: Ask) -> Launch:
         arguments = line.arguments()
     else:
         arguments = line.without_words().arguments() + (("--", prompt) if prompt is not None else ())
-    command = (*_started(found.start, ask.surroundings), *ours, *arguments)
+    command = (*with_native_binary(found.start, PROGRAM, ask.surroundings), *ours, *arguments)
     return Launch(command=command, files=files, prompt_sent=prompt is not None, headless=found.headless)
-
-
-def _started(start: tuple[str, ...], surroundings: Surroundings) -> tuple[str, ...]:
-    path = search_path(surroundings.environment)
-    binary = native_binary(start, PROGRAM, directory=surroundings.directory, path=path)
-    return start if binary is None else (binary,)
 
 
 def _settings(given: str | None, hooks: Hooks, surroundings: Surroundings) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from relight.agents.native import jsonl
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, newest, own_directory, place_in
 from relight.ports.agent import Begun, Surroundings
 
 _LONGEST: Final = 200
@@ -70,14 +70,13 @@ def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
     """The sessions of all projects, most recently modified first. Their directories are read from the transcripts,
     because a project directory's name is ambiguous."""
-    home = projects(surroundings)
-    found: list[Begun] = []
-    for at_us, path in recent(home, depth=1):
-        if len(found) == most:
-            break
-        if is_id(path.stem) and inside(path, home) is not None and (directory := _directory(path)):
-            found.append(Begun(native_id=path.stem, directory=directory, touched_us=at_us))
-    return found
+    return newest(
+        projects(surroundings), depth=1, most=most, id_of=_id_of, directory_of=lambda path: _directory(path) or None
+    )
+
+
+def _id_of(path: Path) -> str:
+    return path.stem if is_id(path.stem) else ""
 
 
 def _directory(path: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 from relight.agents.codex import command_line, directories, follower, hooks, models, rollout
 from relight.agents.codex import rollout_lines as making
@@ -13,31 +12,16 @@ from relight.agents.codex.dialect import CODEX_DIALECT
 from relight.agents.codex.subagents import CodexSubAgents
 from relight.agents.native import hook_events, jsonl
 from relight.agents.native.argv import names
-from relight.agents.native.defaults import CommandReader
+from relight.agents.native.defaults import CodingAgent
 from relight.agents.native.names import is_id, timed_id
-from relight.ports.agent import (
-    Capabilities,
-    Line,
-    NativeCall,
-    OwnCost,
-    Surroundings,
-    Transcript,
-)
-from relight.values.call import Effect
-
-_PURE: Final = names(
-    "view_image update_plan read_file list_dir grep_files web_search tool_search list_mcp_resources"
-    " list_mcp_resource_templates read_mcp_resource request_user_input get_context_remaining wait_agent"
-)
-_IDEMPOTENT: Final = names("apply_patch")
-"""a patch that has been applied no longer fits, and fails without harm"""
+from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings
 
 
-class Codex(CommandReader):
+class Codex(CodingAgent):
     """The adapter of Codex, named `codex`."""
 
     name = "codex"
-    provider = "openai"
+    provider: str | None = "openai"
     capabilities = Capabilities(
         transcript=True,
         native_resume=True,
@@ -53,6 +37,12 @@ class Codex(CommandReader):
     follow = staticmethod(follower.follow)
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
+    pure = names(
+        "view_image update_plan read_file list_dir grep_files web_search tool_search list_mcp_resources"
+        " list_mcp_resource_templates read_mcp_resource request_user_input get_context_remaining wait_agent"
+    )
+    # A patch that has been applied no longer fits, and fails without harm.
+    idempotent = names("apply_patch")
 
     understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)
@@ -63,8 +53,6 @@ class Codex(CommandReader):
     prompted = staticmethod(making.prompted)
     asked = staticmethod(making.asked)
     answered = staticmethod(making.answered)
-    keep = staticmethod(jsonl.keep)
-    append = staticmethod(jsonl.append)
 
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
         named = directories.key_of(surroundings)
@@ -78,17 +66,9 @@ class Codex(CommandReader):
         found = command_line.understand(command)
         return models.model_of(found.line if found is not None else None, surroundings)
 
-    def own_cost(self, line: Line) -> OwnCost | None:
-        return None
-
     def new_id(self) -> str | None:
         """An id for `write`; a thread cannot be started under a chosen id."""
         return timed_id()
-
-    def effect_of(self, tool: str, arguments: Any) -> Effect:
-        if tool in _PURE:
-            return "pure"
-        return "idempotent" if tool in _IDEMPOTENT else "once"
 
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
         return directories.locate(native_id, directories.sessions_of(surroundings))
@@ -99,9 +79,6 @@ class Codex(CommandReader):
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("thread_id") if line.get("type") == "thread.started" else None
         return named if isinstance(named, str) and is_id(named) else None
-
-    def read(self, path: Path) -> Transcript:
-        return self.follow(path).read()
 
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
         return [call for call, _ in rollout.pending(lines).values()]

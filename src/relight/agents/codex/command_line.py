@@ -6,7 +6,6 @@ flags are passed on, except those that choose a thread.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,12 +14,10 @@ import msgspec
 from relight.agents.codex import hooks
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, native_binary, parsed, search_path
-from relight.errors import UsageError
-from relight.ports.agent import Ask, Launch, Surroundings
+from relight.agents.native.program import GO_ON, Program, parsed, understood, with_native_binary
+from relight.ports.agent import Ask, Launch
 
 PROGRAM: Final = Program(name="codex", package="@openai/codex", native=("vendor/*/bin/codex", "vendor/*/codex/codex"))
-GO_ON: Final = "Continue where you stopped."
 
 _GRAMMAR: Final = argv.Grammar(
     one=argv.names(
@@ -100,11 +97,10 @@ def understand(command: Sequence[str]) -> Understood | None:
 
 def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
-    found = understand(ask.command)
-    if found is None:
-        raise UsageError(f"this command starts no session of Codex: {shlex.join(ask.command)}")
+    found = understood(understand, ask, "Codex")
     ours = hooks.arguments(ask.hooks, found.line) if ask.hooks is not None else ()
-    start = (*_started(found.start, ask.surroundings), *(() if found.headless else _alone(found.line)))
+    started = with_native_binary(found.start, PROGRAM, ask.surroundings)
+    start = (*started, *(() if found.headless else _alone(found.line)))
     if ask.rung == "fresh" and ask.prompt is None:
         command = _joined(start, ours, found.line.arguments(), headless=found.headless)
         return Launch(command=command, prompt_sent=found.prompt is not None, headless=found.headless)
@@ -136,9 +132,3 @@ def _alone(line: argv.CommandLine) -> tuple[str, ...]:
     # With a screen, Codex is by default a front end of one daemon per user, which has the environment of the session
     # that started it. If we killed the front end its turn would continue, and the daemon would look like our orphan.
     return () if line.has("--no-daemon") else ("--no-daemon",)
-
-
-def _started(start: tuple[str, ...], surroundings: Surroundings) -> tuple[str, ...]:
-    path = search_path(surroundings.environment)
-    binary = native_binary(start, PROGRAM, directory=surroundings.directory, path=path)
-    return start if binary is None else (binary,)

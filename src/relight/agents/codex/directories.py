@@ -13,7 +13,7 @@ import msgspec
 
 from relight.agents.codex.rollout import META, payload_of
 from relight.agents.native import jsonl
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, newest, own_directory, place_in
 from relight.ports.agent import Begun, Line, Surroundings
 
 _ID_CHARS: Final = 36
@@ -121,15 +121,13 @@ def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, s
 
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
     """All threads, most recently modified first."""
-    home = sessions_of(surroundings)
-    found: list[Begun] = []
-    for at_us, path in recent(home, depth=3):
-        if len(found) == most:
-            break
-        cwd = payload_of(jsonl.first(path) or {}).get("cwd") if id_of(path) and inside(path, home) is not None else None
-        if isinstance(cwd, str):
-            found.append(Begun(native_id=id_of(path), directory=cwd, touched_us=at_us))
-    return found
+    return newest(
+        sessions_of(surroundings),
+        depth=3,
+        most=most,
+        id_of=id_of,
+        directory_of=lambda path: payload_of(jsonl.first(path) or {}).get("cwd"),
+    )
 
 
 def since(path: Path) -> Iterator[Path]:

@@ -10,13 +10,13 @@ from relight.agents.gemini import command_line, directories, hooks, records
 from relight.agents.gemini.dialect import GEMINI_DIALECT
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
-from relight.agents.native.defaults import Defaults
+from relight.agents.native.defaults import CodingAgent
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, random_id, stamp
 from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings, Transcript
 
 
-class Gemini(Defaults):
+class Gemini(CodingAgent):
     """The adapter of Gemini CLI, named `gemini`."""
 
     name = "gemini"
@@ -51,7 +51,6 @@ class Gemini(Defaults):
     prompted = staticmethod(records.prompted)
     asked = staticmethod(records.asked)
     answered = staticmethod(records.answered)
-    keep = staticmethod(jsonl.keep)
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         named = command_line.named_id(command)

@@ -5,7 +5,6 @@ Its parser takes a value that begins with a dash for a flag: such a prompt gets 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,12 +13,10 @@ import msgspec
 from relight.agents.gemini import hooks
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, parsed
-from relight.errors import UsageError
+from relight.agents.native.program import GO_ON, Program, parsed, understood
 from relight.ports.agent import Ask, Launch
 
 PROGRAM: Final = Program(name="gemini", package="@google/gemini-cli", native=())
-GO_ON: Final = "Continue where you stopped."
 _GRAMMAR: Final = argv.Grammar(
     one=argv.names(
         "--model --prompt --prompt-interactive --approval-mode --policy --admin-policy --allowed-mcp-server-names"
@@ -100,9 +97,7 @@ def named_id(command: Sequence[str]) -> str | None:
 
 def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
-    found = understand(ask.command)
-    if found is None:
-        raise UsageError(f"this command starts no session of Gemini CLI: {shlex.join(ask.command)}")
+    found = understood(understand, ask, "Gemini CLI")
     if ask.hooks is not None and ask.hooks.approve:
         hooks.refuse_silenced(found.line, ask.surroundings)
     line, chosen = found.line, tuple[str, ...]()

@@ -1,5 +1,4 @@
-"""What adapters share: reading a command, and the defaults of an agent without hooks, sub-agents and a cost of its
-own."""
+"""Bases of adapters: what an agent has unless its adapter says otherwise."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from relight.agents.native import jsonl
 from relight.ports.agent import (
     AgentDialect,
     Decision,
@@ -22,36 +22,16 @@ from relight.ports.agent import (
 from relight.values.call import Effect
 
 
-class Understood(Protocol):
-    """A parsed command of an agent."""
+class Defaults(ABC):
+    """Base of every adapter: nothing is heard, and an unknown tool may have any effect."""
 
-    @property
-    def prompt(self) -> str | None: ...
-
-
-class CommandReader(ABC):
-    """Base of an adapter that reads its agent's command lines."""
-
-    @staticmethod
-    @abstractmethod
-    def understand(command: Sequence[str]) -> Understood | None:
-        """Parse a command; None if it does not run a session of this agent."""
-
-    def recognises(self, command: Sequence[str]) -> bool:
-        return self.understand(command) is not None
-
-    def task_of(self, command: Sequence[str]) -> str | None:
-        found = self.understand(command)
-        return found.prompt if found is not None else None
-
-
-class Defaults(CommandReader):
-    """Base of an adapter: nothing is heard, and an unknown tool may have any effect."""
-
+    provider: str | None = None
+    """one of several, or none"""
     dialect: AgentDialect | None = None
     """nothing is handed over from it or to it"""
     subagents: SubAgents | None = None
     """nothing is known of them"""
+    secrets: tuple[str, ...] = ()
     pure: frozenset[str] = frozenset()
     """tools that change nothing"""
     idempotent: frozenset[str] = frozenset()
@@ -74,7 +54,35 @@ class Defaults(CommandReader):
 
     @abstractmethod
     def follow(self, path: Path) -> Follower:
-        """See `AgentAdapter.follow`."""
+        """An incremental reader of this transcript."""
 
     def read(self, path: Path) -> Transcript:
         return self.follow(path).read()
+
+
+class Understood(Protocol):
+    """A parsed command of an agent."""
+
+    @property
+    def prompt(self) -> str | None: ...
+
+
+class CodingAgent(Defaults):
+    """Base of an adapter that reads its agent's command lines, and whose transcript is a file of JSON lines."""
+
+    keep = staticmethod(jsonl.keep)
+
+    @staticmethod
+    @abstractmethod
+    def understand(command: Sequence[str]) -> Understood | None:
+        """Parse a command; None if it does not run a session of this agent."""
+
+    def recognises(self, command: Sequence[str]) -> bool:
+        return self.understand(command) is not None
+
+    def task_of(self, command: Sequence[str]) -> str | None:
+        found = self.understand(command)
+        return found.prompt if found is not None else None
+
+    def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
+        jsonl.append(path, lines, offset=offset)

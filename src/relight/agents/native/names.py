@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from relight.errors import UsageError
+from relight.ports.agent import Begun
 from relight.ports.runtime import CONFINED_VARIABLE
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -125,6 +126,17 @@ def recent(home: Path, *, depth: int) -> list[tuple[int, Path]]:
         if len(found) >= _MAX_FILES:
             break
     return sorted(found, reverse=True)
+
+
+def newest(
+    home: Path, *, depth: int, most: int, id_of: Callable[[Path], str], directory_of: Callable[[Path], Any]
+) -> list[Begun]:
+    """The sessions of a home by their transcripts, most recently modified first, at most `most`: those that have an id
+    and a directory they were begun in."""
+    named = ((us, path, id_of(path)) for us, path in recent(home, depth=depth))
+    inner = ((us, name, directory_of(path)) for us, path, name in named if name and inside(path, home) is not None)
+    found = (Begun(native_id=name, directory=at, touched_us=us) for us, name, at in inner if isinstance(at, str))
+    return list(islice(found, most))
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:

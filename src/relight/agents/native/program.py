@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from relight.agents.native import argv
 from relight.errors import UsageError
+from relight.ports.agent import Ask, Surroundings
 
+_T = TypeVar("_T")
 _LAUNCHERS: Final[dict[str, tuple[str, ...]]] = {
     "npx": (),
     "bunx": (),
@@ -29,6 +32,8 @@ _LAUNCHERS: Final[dict[str, tuple[str, ...]]] = {
     "bun": ("x",),
 }
 """launcher → its word for running a package, where it needs one"""
+GO_ON: Final = "Continue where you stopped."
+"""the prompt of a resume that was given none"""
 _MACHINES: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 _MAGIC: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
@@ -74,30 +79,31 @@ def parsed(
         return None
 
 
-def native_binary(start: Sequence[str], program: Program, *, directory: str, path: str | None) -> str | None:
-    """The native binary behind an npm script; None if the program is native already, or none is found."""
-    if len(start) != 1:
-        return None
-    found = _which(start[0], directory, path)
+def understood(understand: Callable[[Sequence[str]], _T | None], ask: Ask, agent: str) -> _T:
+    """The parsed command of a request; UsageError if it does not run a session of this agent."""
+    found = understand(ask.command)
+    if found is None:
+        raise UsageError(f"this command starts no session of {agent}: {shlex.join(ask.command)}")
+    return found
+
+
+def with_native_binary(start: tuple[str, ...], program: Program, surroundings: Surroundings) -> tuple[str, ...]:
+    """The words that start the program, with the native binary in place of an npm script where one is found."""
+    found = _which(start[0], surroundings) if len(start) == 1 else None
     if found is None or _is_native(found):
-        return None
+        return start
     scope, _, name = program.package.partition("/")
     for parent in found.parents:
         if parent.name == name and parent.parent.name == scope:
             for room in (parent.parent, parent / "node_modules" / scope):
                 for binary in _binaries(room, name, program):
-                    return str(binary)
-    return None
+                    return (str(binary),)
+    return start
 
 
-def search_path(environment: Mapping[str, str]) -> str | None:
-    """The program search path of a process with this environment."""
-    return environment.get("PATH")
-
-
-def _which(word: str, directory: str, path: str | None) -> Path | None:
-    given = os.path.join(directory, word) if os.sep in word else word
-    found = shutil.which(given, path=path)
+def _which(word: str, surroundings: Surroundings) -> Path | None:
+    given = os.path.join(surroundings.directory, word) if os.sep in word else word
+    found = shutil.which(given, path=surroundings.environment.get("PATH"))
     return Path(found).resolve() if found else None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from relight.agents.native import hook_events, jsonl
 from relight.agents.native.argv import names
-from relight.agents.native.defaults import Defaults
+from relight.agents.native.defaults import CodingAgent
 from relight.agents.opencode import command_line, database, models, plugin, rows
 from relight.agents.opencode.dialect import OPENCODE_DIALECT
 from relight.agents.opencode.subagents import OpencodeSubAgents
@@ -17,11 +17,10 @@ from relight.errors import Conflict
 from relight.ports.agent import Capabilities, Line, NativeCall, Surroundings
 
 
-class Opencode(Defaults):
+class Opencode(CodingAgent):
     """The adapter of opencode, named `opencode`."""
 
     name = "opencode"
-    provider: str | None = None
     capabilities = Capabilities(transcript=True, native_resume=True, approvals=True)
     dialect = OPENCODE_DIALECT
     subagents = OpencodeSubAgents()
@@ -48,7 +47,6 @@ class Opencode(Defaults):
     prompted = staticmethod(rows.prompted)
     asked = staticmethod(rows.asked)
     answered = staticmethod(rows.answered)
-    keep = staticmethod(jsonl.keep)
     append = staticmethod(database.append)
 
     def native_id_of(self, command: Sequence[str]) -> str | None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from relight.agents.native import argv
-from relight.agents.native.program import Program, native_binary, parsed, search_path
+from relight.agents.native.program import GO_ON, Program, parsed, understood, with_native_binary
 from relight.agents.opencode import database, plugin
-from relight.errors import UsageError
-from relight.ports.agent import Ask, Launch, Surroundings
+from relight.ports.agent import Ask, Launch
 
 PROGRAM: Final = Program(name="opencode", package="opencode-ai", native=("bin/opencode",))
-GO_ON: Final = "Continue where you stopped."
 _GRAMMAR: Final = argv.Grammar(
     one=argv.names(
         "--log-level --command --session --model --agent --format --title --attach --password --username --dir --port"
@@ -71,14 +68,12 @@ def understand(command: Sequence[str]) -> Understood | None:
 
 def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
-    found = understand(ask.command)
-    if found is None:
-        raise UsageError(f"this command starts no session of `opencode run`: {shlex.join(ask.command)}")
+    found = understood(understand, ask, "`opencode run`")
     return plugin.with_plugin(_launch(ask, found), ask.hooks, found.line, ask.surroundings)
 
 
 def _launch(ask: Ask, found: Understood) -> Launch:
-    start = _started(found.start, ask.surroundings)
+    start = with_native_binary(found.start, PROGRAM, ask.surroundings)
     if ask.rung == "fresh" and ask.prompt is None:
         return Launch(command=(*start, *found.line.arguments()), prompt_sent=found.prompt is not None)
     flags = found.line.without_words()
@@ -99,9 +94,3 @@ def _launch(ask: Ask, found: Understood) -> Launch:
 
 def _here(ask: Ask) -> str:
     return os.path.realpath(ask.surroundings.directory)
-
-
-def _started(start: tuple[str, ...], surroundings: Surroundings) -> tuple[str, ...]:
-    path = search_path(surroundings.environment)
-    binary = native_binary(start, PROGRAM, directory=surroundings.directory, path=path)
-    return start if binary is None else (binary,)

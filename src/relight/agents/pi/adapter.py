@@ -10,7 +10,7 @@ from typing import Final
 
 from relight.agents.native import hook_events, jsonl
 from relight.agents.native.argv import names
-from relight.agents.native.defaults import Defaults
+from relight.agents.native.defaults import CodingAgent
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
 from relight.agents.pi import command_line, directories, extension
@@ -23,11 +23,10 @@ _PROVIDERS: Final = names(
 )
 
 
-class Pi(Defaults):
+class Pi(CodingAgent):
     """The adapter of pi, named `pi`."""
 
     name = "pi"
-    provider: str | None = None
     capabilities = Capabilities(
         transcript=True, native_resume=True, approvals=True, begins_together=True, interactive=True
     )
@@ -48,8 +47,6 @@ class Pi(Defaults):
     prompted = staticmethod(making.prompted)
     asked = staticmethod(making.asked)
     answered = staticmethod(making.answered)
-    keep = staticmethod(jsonl.keep)
-    append = staticmethod(jsonl.append)
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         found = command_line.understand(command)

@@ -6,7 +6,6 @@ file. Such a prompt gets a space before it.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,13 +13,11 @@ import msgspec
 
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
-from relight.agents.native.program import Program, parsed
+from relight.agents.native.program import GO_ON, Program, parsed, understood
 from relight.agents.pi.extension import with_extension
-from relight.errors import UsageError
 from relight.ports.agent import Ask, Launch
 
 PROGRAM: Final = Program(name="pi", package="@mariozechner/pi-coding-agent", native=())
-GO_ON: Final = "Continue where you stopped."
 _GRAMMAR: Final = argv.Grammar(
     one=argv.names(
         "--mode --provider --model --api-key --system-prompt --append-system-prompt --session --fork --session-dir"
@@ -75,9 +72,7 @@ def understand(command: Sequence[str]) -> Understood | None:
 
 def launch(ask: Ask) -> Launch:
     """The process to start for a request; see `AgentAdapter.launch`."""
-    found = understand(ask.command)
-    if found is None:
-        raise UsageError(f"this command starts no session of pi: {shlex.join(ask.command)}")
+    found = understood(understand, ask, "pi")
     return with_extension(_launch(ask, found), ask.hooks, len(found.start))
 
 

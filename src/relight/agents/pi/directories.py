@@ -10,7 +10,17 @@ from typing import Final
 
 from relight.agents.native import jsonl
 from relight.agents.native.configuration import read_configuration
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
+from relight.agents.native.names import (
+    checked_id,
+    home_of,
+    inside,
+    is_id,
+    micros,
+    newest,
+    own_directory,
+    place_in,
+    recent,
+)
 from relight.agents.pi.session_lines import HEADER
 from relight.ports.agent import Begun, Line, Surroundings
 
@@ -57,14 +67,7 @@ def locate(native_id: str, surroundings: Surroundings) -> Path | None:
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
     """The sessions of all directories, most recently modified first."""
     home = sessions_of(surroundings)
-    found: list[Begun] = []
-    for at_us, path in recent(home, depth=1):
-        if len(found) == most:
-            break
-        cwd = _header(path).get("cwd") if id_of(path) and inside(path, home) is not None else None
-        if isinstance(cwd, str):
-            found.append(Begun(native_id=id_of(path), directory=cwd, touched_us=at_us))
-    return found
+    return newest(home, depth=1, most=most, id_of=id_of, directory_of=lambda path: _header(path).get("cwd"))
 
 
 def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
