@@ -15,8 +15,9 @@ from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
 from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import Row, from_bytes, label_columns, read_label, read_record, to_bytes
+from relight.stores.postgres.rows import ROWS, from_bytes, read_label, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.stores.sql_rows import Row
 
 PAGE: Final = 500
 """sessions per query"""
@@ -38,7 +39,7 @@ def examine(cursor: Cursor) -> Iterator[Damage]:
 def _examine_session(cursor: Cursor, row: Row) -> Iterator[Damage]:
     sid, session = row[0], from_bytes(row[1])
     try:
-        record = read_record(row)
+        record = ROWS.read_record(row)
         for label in cursor.execute(SQL["read_labels"], (sid,)).fetchall():
             read_label(sid, session, label)
         snapshots.of_session(cursor, sid)
@@ -63,4 +64,4 @@ def _examine_pool(cursor: Cursor, pool: str) -> Iterator[Damage]:
 
 def _labels(record: Record) -> set[tuple[bytes, bytes, int, bytes]]:
     identity = record.identity
-    return {(k, v, identity.created_us, to_bytes(identity.id)) for k, v in label_columns(identity)}
+    return {(k, v, identity.created_us, to_bytes(identity.id)) for k, v in ROWS.label_columns(identity)}

@@ -10,8 +10,9 @@ from typing import Any
 
 from relight.ports.store import Query
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import Row, label_pairs, optional_bytes, to_bytes
+from relight.stores.postgres.rows import ROWS, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.stores.sql_rows import Row
 from relight.values.status import STATUSES, Status
 
 
@@ -55,11 +56,11 @@ def _conditions(query: Query) -> tuple[str, list[bytes]]:
 def _values(query: Query) -> dict[str, Any]:
     before_us, before_id = query.before or (0, "")
     values: dict[str, Any] = {
-        "key": optional_bytes(query.key),
-        "parent": optional_bytes(query.parent),
+        "key": ROWS.optional(query.key),
+        "parent": ROWS.optional(query.parent),
         "statuses": sorted(query.statuses or ()),
-        "agent": optional_bytes(query.agent),
-        "provider": optional_bytes(query.provider),
+        "agent": ROWS.optional(query.agent),
+        "provider": ROWS.optional(query.provider),
         "text": to_bytes(query.text.casefold()) if query.text is not None else None,
         "created_since_us": query.created_since_us,
         "before_us": before_us,
@@ -72,7 +73,7 @@ def _values(query: Query) -> dict[str, Any]:
 
 
 def _labels(query: Query) -> list[tuple[bytes, bytes]]:
-    return label_pairs(query.labels, query.spawned_by)
+    return ROWS.label_pairs(query.labels, query.spawned_by)
 
 
 def counts(cursor: Cursor) -> dict[Status, int]:

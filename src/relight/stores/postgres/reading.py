@@ -13,7 +13,7 @@ from relight.errors import Corrupt, NotFound
 from relight.ports.store import CheckpointRow
 from relight.stores.postgres import snapshots
 from relight.stores.postgres.connections import Connections, Cursor
-from relight.stores.postgres.rows import read_checkpoints, read_label, read_step, to_bytes, up_to
+from relight.stores.postgres.rows import ROWS, read_label, to_bytes, up_to
 from relight.stores.postgres.sessions import find
 from relight.stores.postgres.statements import SQL
 from relight.values.step import Committed, Step
@@ -38,7 +38,7 @@ def steps(connections: Connections, session: str, after: int, upto: int | None) 
 
 def _batch(cursor: Cursor, session: str, sid: int, after: int, upto: int | None) -> list[Step]:
     given = (sid, after, up_to(upto), BATCH_ROWS, BATCH_BYTES)
-    return [read_step(session, row) for row in cursor.execute(SQL["read_steps"], given).fetchall()]
+    return [ROWS.read_step(session, row) for row in cursor.execute(SQL["read_steps"], given).fetchall()]
 
 
 def checkpoints(cursor: Cursor, session: str, after: int, upto: int | None) -> list[CheckpointRow]:
@@ -50,7 +50,7 @@ def checkpoints(cursor: Cursor, session: str, after: int, upto: int | None) -> l
     labels = dict(read_label(sid, session, row) for row in rows)
     taken = snapshots.of_session(cursor, sid)
     found = cursor.execute(SQL["read_checkpoints"], (sid, max(after, 0), up_to(upto))).fetchall()
-    return list(read_checkpoints(session, found, labels, taken))
+    return list(ROWS.read_checkpoints(session, found, labels, taken))
 
 
 def find_commit(cursor: Cursor, session: str, key: bytes, after: int) -> Committed | None:
@@ -67,7 +67,7 @@ def find_commit(cursor: Cursor, session: str, key: bytes, after: int) -> Committ
         given = (sid, seqs[key] - 1, seqs[key], 1, BATCH_BYTES)
         row = cursor.execute(SQL["read_steps"], given).fetchone()
         if row is not None:
-            return Committed(step=read_step(session, row), head=record.head)
+            return Committed(step=ROWS.read_step(session, row), head=record.head)
     # Absent is an answer only if all steps are there: the missing row may be the one that was asked for.
     if len(rows) < record.head.seq - max(after, record.identity.parent.seq if record.identity.parent else 0):
         raise Corrupt("a step is missing, so it is unknown what was committed", session=session)

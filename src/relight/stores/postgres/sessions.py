@@ -16,18 +16,9 @@ from relight.journal.chain import seal
 from relight.ports.store import Record, Seen
 from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import (
-    from_bytes,
-    label_columns,
-    label_seal,
-    optional_bytes,
-    read_record,
-    session_row,
-    step_columns,
-    to_bytes,
-    update_row,
-)
+from relight.stores.postgres.rows import ROWS, from_bytes, step_columns, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.stores.sql_rows import label_seal
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step
@@ -39,9 +30,9 @@ def create(cursor: Cursor, identity: Identity, head: Head) -> int:
     if cursor.execute(SQL["find_sid"], (id_,)).fetchone() is not None:
         raise Conflict(f"{identity.id}: the session exists")
     for parent in {identity.parent.session if identity.parent is not None else None, identity.spawned_by} - {None}:
-        cursor.execute(SQL["lock_parent"], (optional_bytes(parent),))
+        cursor.execute(SQL["lock_parent"], (ROWS.optional(parent),))
     with _name_conflicts(cursor, identity):
-        row = cursor.execute(SQL["insert_session"], session_row(identity, head)).fetchone()
+        row = cursor.execute(SQL["insert_session"], ROWS.session_row(identity, head)).fetchone()
     assert row is not None
     sid = int(row[0])
     cursor.execute(SQL["insert_head"], (sid, seal(head)))
@@ -77,14 +68,14 @@ def update(cursor: Cursor, session: str, change: Callable[[Identity], Identity])
     row = cursor.execute(SQL["find_by_id"], (to_bytes(session),)).fetchone()
     if row is None:
         raise NotFound(session)
-    identity = change(read_record(row).identity)
+    identity = change(ROWS.read_record(row).identity)
     _put_identity(cursor, row[0], identity)
     return identity
 
 
 def _put_identity(cursor: Cursor, sid: int, identity: Identity) -> None:
     with _name_conflicts(cursor, identity):
-        cursor.execute(SQL["update_session"], (*update_row(identity), sid))
+        cursor.execute(SQL["update_session"], (*ROWS.update_row(identity), sid))
     cursor.execute(SQL["delete_session_labels"], (sid,))
     _write_labels(cursor, sid, identity)
 
@@ -96,7 +87,7 @@ def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
     row = cursor.execute(SQL["find_by_id"], (to_bytes(head.session),)).fetchone()
     if row is None:
         raise NotFound(head.session)
-    record = read_record(row)
+    record = ROWS.read_record(row)
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     cursor.execute(SQL["put_head"], (row[0], seal(head)))
@@ -126,7 +117,7 @@ def check_as_seen(cursor: Cursor, session: str, seen: Seen) -> None:
     cursor.execute(SQL["lock_head"], (id_,))
     cursor.execute(SQL["lock_sessions"], ([id_],))
     row = cursor.execute(SQL["find_by_id"], (id_,)).fetchone()
-    record = read_record(row) if row is not None else None
+    record = ROWS.read_record(row) if row is not None else None
     if record is None:
         raise NotFound(session)
     forks = frozenset(from_bytes(fork) for fork, _ in cursor.execute(SQL["find_forks"], ([id_], [id_])).fetchall())
@@ -155,7 +146,7 @@ def _name_conflicts(cursor: Cursor, identity: Identity) -> Iterator[None]:
 
 def _write_labels(cursor: Cursor, sid: int, identity: Identity) -> None:
     id_ = to_bytes(identity.id)
-    for k, v in label_columns(identity):
+    for k, v in ROWS.label_columns(identity):
         cursor.execute(SQL["insert_session_label"], (k, v, identity.created_us, id_, sid))
 
 
@@ -164,7 +155,7 @@ def find(cursor: Cursor, session: str) -> Record | None:
     row = cursor.execute(SQL["find_by_id"], (to_bytes(session),)).fetchone()
     if row is None:
         return None
-    record = read_record(row)
+    record = ROWS.read_record(row)
     if record.identity.id != session:
         raise Corrupt("its id leads to another session", session=session)
     return record
@@ -175,7 +166,7 @@ def find_named(cursor: Cursor, name: str) -> Record | None:
     row = cursor.execute(SQL["find_by_name"], (to_bytes(name),)).fetchone()
     if row is None:
         return None
-    record = read_record(row)
+    record = ROWS.read_record(row)
     if record.identity.name != name:
         raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
     return record
@@ -185,4 +176,4 @@ def find_prefixed(cursor: Cursor, prefix: str, limit: int) -> list[Record]:
     """Find sessions by a prefix of the id, ordered by id."""
     least = to_bytes(prefix)
     given = (least, least + b"\xff", max(limit, 0))
-    return [read_record(row) for row in cursor.execute(SQL["find_by_prefix"], given).fetchall()]
+    return [ROWS.read_record(row) for row in cursor.execute(SQL["find_by_prefix"], given).fetchall()]

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from relight.errors import Corrupt, SnapshotSwept
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import Row, from_bytes, row_seal, to_bytes
+from relight.stores.postgres.rows import from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.stores.sql_rows import Row, row_seal
 from relight.values.snapshot import Snapshot
 
 

@@ -25,7 +25,7 @@ from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.postgres import health, listing, migrate, queues, reading, removal, search, sessions, snapshots
 from relight.stores.postgres.commits import Journal
 from relight.stores.postgres.connections import Connections
-from relight.stores.postgres.rows import listed_record
+from relight.stores.postgres.rows import ROWS
 from relight.stores.postgres.server_time import ServerTime
 from relight.stores.postgres.statements import SQL
 from relight.values.lease import Instant
@@ -145,7 +145,7 @@ class PostgresStore:
 
     def list_sessions(self, query: Query) -> list[Record]:
         with self._connections.reading() as cursor:
-            return [listed_record(row) for row in listing.page(cursor, query)]
+            return [ROWS.listed_record(row) for row in listing.page(cursor, query)]
 
     def count_sessions(self) -> dict[Status, int]:
         with self._connections.reading() as cursor:

@@ -15,18 +15,10 @@ import apsw
 from relight.errors import Corrupt
 from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
+from relight.stores.sql_rows import Row
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.connection.watermark import Watermark
-from relight.stores.sqlite.rows import (
-    Row,
-    ended_columns,
-    label_columns,
-    listed_record,
-    read_label,
-    read_record,
-    read_text,
-    sort_name,
-)
+from relight.stores.sqlite.rows import ROWS, ended_columns, read_label, read_text, sort_name
 from relight.stores.sqlite.statements import SQL
 
 MAX_SESSIONS: Final = 20_000
@@ -76,7 +68,7 @@ def trusted_record(cursor: apsw.Cursor, watermark: Watermark, sid: int, record: 
     row = cursor.execute(SQL["session_by_sid"], (sid,)).fetchone()
     if row is None:
         return record
-    again = listed_record(row)
+    again = ROWS.listed_record(row)
     behind = again.head is not None and again.head.seq < seq
     return Record(identity=again.identity, head=None) if behind else again
 
@@ -102,7 +94,7 @@ def examine(connection: apsw.Connection, watermark: Watermark, evidence: list[Pa
 def _examine_session(connection: apsw.Connection, watermark: Watermark, row: Row) -> Iterator[Damage]:
     sid, session = row[0], read_text(row[1]) or "?"
     try:
-        record = read_record(row)
+        record = ROWS.read_record(row)
         for label in connection.execute(SQL["read_labels"], (sid,)).fetchall():
             read_label(sid, session, label)
         snapshots.of_session(connection.cursor(), sid)
@@ -132,4 +124,4 @@ def _examine_pool(connection: apsw.Connection, pool: str) -> Iterator[Damage]:
 
 def _labels(record: Record) -> set[tuple[bytes, bytes, int]]:
     identity = record.identity
-    return {(k.encode(), v.encode(), identity.created_us) for k, v in label_columns(identity)}
+    return {(k.encode(), v.encode(), identity.created_us) for k, v in ROWS.label_columns(identity)}

@@ -18,7 +18,8 @@ import apsw
 import msgspec
 
 from relight.ports.store import Place, Query
-from relight.stores.sqlite.rows import Row, label_pairs, optional_text, read_text, to_search_text, to_text
+from relight.stores.sql_rows import Row
+from relight.stores.sqlite.rows import ROWS, read_text, to_search_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.status import STATUSES, Status
 
@@ -100,7 +101,7 @@ def _other_leads(cursor: apsw.Cursor, query: Query) -> bool:
 
 
 def _labels(query: Query) -> list[tuple[str, str]]:
-    return label_pairs(query.labels, query.spawned_by)
+    return ROWS.label_pairs(query.labels, query.spawned_by)
 
 
 def _select(cursor: apsw.Cursor, query: Query, *, leading: Status | None) -> list[Row]:
@@ -147,12 +148,12 @@ def _filters(query: Query, *, lead: str = "") -> list[str]:
 def _values(query: Query, leading: Status | None) -> dict[str, Any]:
     before_us, before_id = query.before or (0, "")
     values: dict[str, Any] = {
-        "key": optional_text(query.key),
-        "parent": optional_text(query.parent),
+        "key": ROWS.optional(query.key),
+        "parent": ROWS.optional(query.parent),
         "status": leading,
         "statuses": _json.encode(sorted(query.statuses or ())).decode(),
-        "agent": optional_text(query.agent),
-        "provider": optional_text(query.provider),
+        "agent": ROWS.optional(query.agent),
+        "provider": ROWS.optional(query.provider),
         "text": to_search_text(query.text.casefold()) if query.text is not None else None,
         "created_since_us": query.created_since_us,
         "before_us": before_us,

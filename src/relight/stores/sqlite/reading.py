@@ -17,7 +17,7 @@ from relight.stores.damaged_rows import damaged_step
 from relight.stores.sqlite import snapshots
 from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.connection.readers import Readers
-from relight.stores.sqlite.rows import id_range, read_checkpoints, read_label, read_step, to_text
+from relight.stores.sqlite.rows import ROWS, id_range, read_label, to_text
 from relight.stores.sqlite.sessions import find
 from relight.stores.sqlite.statements import SQL
 from relight.values.step import Committed, Step
@@ -48,7 +48,7 @@ def _batch(cursor: apsw.Cursor, session: str, sid: int, after: int, upto: int | 
     size, last = 0, after
     try:
         for row in cursor.execute(SQL["read_steps"], id_range(sid, after, upto)):
-            step = read_step(session, row)
+            step = ROWS.read_step(session, row)
             if step.seq <= last:
                 raise Corrupt("the rows of its steps are out of order", session=session, seq=last + 1)
             last = step.seq
@@ -73,7 +73,7 @@ def checkpoints(cursor: apsw.Cursor, session: str, after: int, upto: int | None)
     labels = dict(read_label(sid, session, row) for row in cursor.execute(SQL["read_labels"], (sid,)))
     taken = snapshots.of_session(cursor, sid)
     rows = cursor.execute(SQL["read_checkpoints"], id_range(sid, after, upto))
-    return list(read_checkpoints(session, rows, labels, taken))
+    return list(ROWS.read_checkpoints(session, rows, labels, taken))
 
 
 def find_commit(cursor: apsw.Cursor, database: Database, session: str, key: bytes, after: int) -> Committed | None:
@@ -90,7 +90,7 @@ def find_commit(cursor: apsw.Cursor, database: Database, session: str, key: byte
     if key in seqs:
         row = cursor.execute(SQL["read_steps"], id_range(sid, seqs[key] - 1, seqs[key])).fetchone()
         if row is not None:
-            return Committed(step=read_step(session, row), head=record.head)
+            return Committed(step=ROWS.read_step(session, row), head=record.head)
     # Absent is an answer only if all steps are there: the missing row may be the one that was asked for.
     if len(seqs) < record.head.seq - max(after, record.identity.parent.seq if record.identity.parent else 0):
         raise Corrupt("a step is missing, so it is unknown what was committed", session=session)

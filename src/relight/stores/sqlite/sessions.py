@@ -12,21 +12,13 @@ import apsw
 
 from relight.errors import Conflict, Corrupt, NotFound
 from relight.ports.store import Record
+from relight.stores.sql_rows import Row
 from relight.stores.sqlite import queues
 from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.health import trusted_record
-from relight.stores.sqlite.rows import (
-    Row,
-    ended_columns,
-    label_columns,
-    read_record,
-    read_text,
-    session_row,
-    to_text,
-    update_row,
-)
+from relight.stores.sqlite.rows import ROWS, ended_columns, read_text, session_row, to_text, update_row
 from relight.stores.sqlite.statements import SQL
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
@@ -72,7 +64,7 @@ def update(cursor: apsw.Cursor, session: str, change: Callable[[Identity], Ident
     row = cursor.execute(SQL["find_by_id"], (to_text(session),)).fetchone()
     if row is None:
         raise NotFound(session)
-    identity = change(read_record(row).identity)
+    identity = change(ROWS.read_record(row).identity)
     _put_identity(cursor, row[0], identity)
     return identity
 
@@ -93,7 +85,7 @@ def rebuild(cursor: apsw.Cursor, journal: Journal, watermark: Watermark, head: H
     # Read again by its number: found by id, the id comes from the index, so a row whose own id is damaged would look
     # whole here and broken when it is found by name.
     row: Row = cursor.execute(SQL["session_by_sid"], (found[0],)).fetchone()  # type: ignore[assignment]
-    record = trusted_record(cursor, watermark, row[0], read_record(row))
+    record = trusted_record(cursor, watermark, row[0], ROWS.read_record(row))
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     journal.put_head(cursor, row[0], head)
@@ -113,7 +105,7 @@ def _check_name_free(cursor: apsw.Cursor, identity: Identity) -> None:
 
 
 def _write_labels(cursor: apsw.Cursor, sid: int, identity: Identity) -> None:
-    for k, v in label_columns(identity):
+    for k, v in ROWS.label_columns(identity):
         cursor.execute(SQL["insert_session_label"], (k, v, identity.created_us, sid))
 
 
@@ -123,7 +115,7 @@ def find(cursor: apsw.Cursor, database: Database, session: str) -> Record | None
     if row is None:
         database.misses.check(cursor)
         return None
-    record = read_record(row)
+    record = ROWS.read_record(row)
     if record.identity.id != session:
         raise Corrupt("its id leads to another session", session=session)
     return trusted_record(cursor, database.watermark, row[0], record)
@@ -135,7 +127,7 @@ def find_named(cursor: apsw.Cursor, database: Database, name: str) -> Record | N
     if row is None:
         database.misses.check(cursor)
         return None
-    record = read_record(row)
+    record = ROWS.read_record(row)
     if record.identity.name != name:
         raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
     return trusted_record(cursor, database.watermark, row[0], record)
@@ -147,4 +139,4 @@ def find_prefixed(cursor: apsw.Cursor, database: Database, prefix: str, limit: i
     rows: list[Row] = cursor.execute(SQL["find_by_prefix"], (least, least + "\U0010ffff", limit)).fetchall()
     if not rows:
         database.misses.check(cursor)
-    return [trusted_record(cursor, database.watermark, row[0], read_record(row)) for row in rows]
+    return [trusted_record(cursor, database.watermark, row[0], ROWS.read_record(row)) for row in rows]

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 import apsw
 
 from relight.errors import Corrupt, SnapshotSwept
-from relight.stores.sqlite.rows import Row, from_text, read_text, row_seal, to_text
+from relight.stores.sql_rows import Row, row_seal
+from relight.stores.sqlite.rows import from_text, read_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.snapshot import Snapshot
 

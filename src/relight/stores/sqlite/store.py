@@ -31,7 +31,7 @@ from relight.stores.sqlite.connection.wal_check import evidence_of
 from relight.stores.sqlite.health import examine, trusted_record
 from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.reserve import reserve_path
-from relight.stores.sqlite.rows import listed_record, read_text, to_text
+from relight.stores.sqlite.rows import ROWS, read_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.writer import Writer
 from relight.text.safe import safe_address
@@ -109,12 +109,12 @@ class SqliteStore:
     def list_sessions(self, query: Query) -> list[Record]:
         with self._readers.reading() as cursor:
             rows = listing.page(cursor, query)
-            return [trusted_record(cursor, self._database.watermark, row[0], listed_record(row)) for row in rows]
+            return [trusted_record(cursor, self._database.watermark, row[0], ROWS.listed_record(row)) for row in rows]
 
     def list_ordered(self, query: Query, order: str, before: Place | None) -> list[Record]:
         with self._readers.reading() as cursor:
             rows = listing.in_order(cursor, query, order, before)
-            return [trusted_record(cursor, self._database.watermark, row[0], listed_record(row)) for row in rows]
+            return [trusted_record(cursor, self._database.watermark, row[0], ROWS.listed_record(row)) for row in rows]
 
     def count_sessions(self) -> dict[Status, int]:
         with self._readers.reading() as cursor:
