@@ -9,13 +9,12 @@ function has to encode them before it returns them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import is_
 from typing import Any, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_blocks, text_of
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
-from relight.values.view import Block, Image, Message, Reason, Role, Text
+from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.grouping import OneMessage
+from relight.values.view import Block, Image, Reason, Text
 
 _KINDS: Final = frozenset(
     {
@@ -24,17 +23,12 @@ _KINDS: Final = frozenset(
     }
 )  # fmt: skip
 _RESULT_CONTENT: Final = frozenset({"text", "json", "image", "document", "video", "searchResult"})
-_ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant"}
 
 
-class Bedrock:
+class Bedrock(OneMessage):
     """The format of `client.converse(messages=...)`."""
 
     name = "bedrock"
-    native = False
-    spans = False
-    shares = True
-    opens_with_user = True
 
     def recognises(self, message: ProviderDict) -> bool:
         content = message.get("content")
@@ -53,22 +47,6 @@ class Bedrock:
             return ()
         return tuple([text_of(result.get("toolUseId")) for result in _inner(message, "toolResult")])
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        content: list[Any] = message["content"] if self.answers(message) else []
-        found = [(text_of(block["toolResult"].get("toolUseId")), block) for block in content if _is_result(block)]
-        if not found:
-            return [], message
-        rest = [block for block in content if not _is_result(block)]
-        return found, {**message, "content": rest} if rest else None
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        if carrier is None:
-            return [{"role": "user", "content": list(fragments)}]
-        former: list[Any] = carrier["content"]
-        content = [*fragments, *(block for block in former if not _is_result(block))]
-        unchanged = len(content) == len(former) and all(map(is_, content, former))
-        return [carrier if unchanged else {**carrier, "content": content}]
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         given = result.content
         if isinstance(given, list) and given and all(_has_one_of(block, _RESULT_CONTENT) for block in given):
@@ -79,36 +57,22 @@ class Bedrock:
         inner = {"toolUseId": result.call_id, "content": content}
         return {"toolResult": inner if result.status == "ok" else {**inner, "status": "error"}}
 
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return self.join([self.fragment(result) for result in results], None) if results else []
-
-    def faults(self, message: ProviderDict) -> list[str]:
-        found = argument_faults(self.calls(message))
-        answered = len(self.answers(message))
-        if answered and not all(map(_is_result, message["content"][:answered])):
-            found.append("results do not come first in their message")
-        return found
-
-    def read(self, messages: Sequence[ProviderDict]) -> list[Message]:
-        return [part for index, message in enumerate(messages) for part in self._parts(message, index)]
-
     def user(self, text: str) -> ProviderDict:
         return {"role": "user", "content": [{"text": text}]}
 
     def assistant(self, text: str) -> ProviderDict:
         return {"role": "assistant", "content": [{"text": text}]}
 
-    def _parts(self, message: ProviderDict, index: int) -> list[Message]:
-        """A user dict with results and text is two messages: the tools' and the user's."""
-        fragments, rest = self.split(message)
-        parts = []
-        if fragments:
-            blocks = tuple(block for call, one in fragments for block in _read_result(call, one["toolResult"]))
-            parts.append(Message(role="tool", blocks=blocks, index=index))
-        if rest is not None:
-            role = _ROLES.get(text_of(message.get("role")), "system")
-            parts.append(Message(role=role, blocks=blocks_of(rest.get("content"), _read_block), index=index))
-        return parts
+    def is_result(self, block: Any) -> bool:
+        return isinstance(block, dict) and isinstance(block.get("toolResult"), dict)
+
+    def read_result(self, call: str, block: ProviderDict) -> tuple[Block, ...]:
+        result = block["toolResult"]
+        content = blocks_of(result.get("content"), _read_block)
+        return result_blocks(call=call, content=content, failed=result.get("status") == "error")
+
+    def read_rest(self, message: ProviderDict) -> tuple[Block, ...]:
+        return blocks_of(message.get("content"), _read_block)
 
 
 BEDROCK: Final = Bedrock()
@@ -123,10 +87,6 @@ def _is_own(block: Any) -> bool:
     return isinstance(block, dict) and "type" not in block and _has_one_of(block, _KINDS)
 
 
-def _is_result(block: Any) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("toolResult"), dict)
-
-
 def _inner(message: ProviderDict, key: str) -> list[dict[str, Any]]:
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
@@ -136,12 +96,6 @@ def _inner(message: ProviderDict, key: str) -> list[dict[str, Any]]:
 def _site(use: dict[str, Any]) -> CallSite:
     name, arguments = text_of(use.get("name")), arguments_of(use.get("input"))
     return CallSite(id=text_of(use.get("toolUseId")), name=name, arguments=arguments)
-
-
-def _read_result(call: str, result: dict[str, Any]) -> tuple[Block, ...]:
-    return result_blocks(
-        call=call, content=blocks_of(result.get("content"), _read_block), failed=result.get("status") == "error"
-    )
 
 
 def _read_block(block: dict[str, Any]) -> Block:

@@ -9,29 +9,25 @@ written without one. Names of fields are read as the REST API writes them and in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from operator import is_
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_block, text_of
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult, argument_faults
-from relight.values.view import Block, Image, Message, Reason, Role, Text
+from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.grouping import OneMessage
+from relight.values.view import Block, Image, Reason, Role, Text
 
 _CALL: Final = ("functionCall", "function_call")
 _RESPONSE: Final = ("functionResponse", "function_response")
 _BY_POSITION: Final = "by_position"
 """kind of a call without an id"""
-_ROLES: Final[dict[str, Role]] = {"user": "user", "model": "assistant", "function": "tool", "tool": "tool"}
 
 
-class Gemini:
+class Gemini(OneMessage):
     """The format of `client.models.generate_content(contents=...)`."""
 
     name = "gemini"
-    native = False
-    spans = False
-    shares = True
-    opens_with_user = True
+    content = "parts"
+    roles: ClassVar[dict[str, Role]] = {"user": "user", "model": "assistant", "function": "tool", "tool": "tool"}
 
     def recognises(self, message: ProviderDict) -> bool:
         return isinstance(message.get("parts"), list) and "content" not in message
@@ -49,40 +45,10 @@ class Gemini:
             return ()
         return tuple([found for found, _ in _numbered(_inner(message, _RESPONSE))])
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        if not answered:
-            return [], message
-        parts: list[Any] = message["parts"]
-        found = [part for part in parts if _in(part, _RESPONSE) is not None]
-        rest = [part for part in parts if _in(part, _RESPONSE) is None]
-        return list(zip(answered, found, strict=True)), {**message, "parts": rest} if rest else None
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        if carrier is None:
-            return [{"role": "user", "parts": list(fragments)}]
-        former: list[Any] = carrier["parts"]
-        parts = [*fragments, *(part for part in former if _in(part, _RESPONSE) is None)]
-        unchanged = len(parts) == len(former) and all(map(is_, parts, former))
-        return [carrier if unchanged else {**carrier, "parts": parts}]
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         told = {"output": result.content} if result.status == "ok" else {"error": json_text(result.content)}
         inner: dict[str, Any] = {"name": result.name, "response": told}
         return {"functionResponse": inner if result.kind == _BY_POSITION else {"id": result.call_id, **inner}}
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return self.join([self.fragment(result) for result in results], None) if results else []
-
-    def faults(self, message: ProviderDict) -> list[str]:
-        found = argument_faults(self.calls(message))
-        answered = len(self.answers(message))
-        if answered and any(_in(part, _RESPONSE) is None for part in message["parts"][:answered]):
-            found.append("results do not come first in their content")
-        return found
-
-    def read(self, messages: Sequence[ProviderDict]) -> list[Message]:
-        return [part for index, message in enumerate(messages) for part in self._parts(message, index)]
 
     def user(self, text: str) -> ProviderDict:
         return {"role": "user", "parts": [{"text": text}]}
@@ -90,20 +56,16 @@ class Gemini:
     def assistant(self, text: str) -> ProviderDict:
         return {"role": "model", "parts": [{"text": text}]}
 
-    def _parts(self, message: ProviderDict, index: int) -> list[Message]:
-        """A content with results and text is two messages: the tools' and the user's."""
-        fragments, rest = self.split(message)
-        parts = []
-        if fragments:
-            blocks = tuple(_read_response(call, _in(one, _RESPONSE) or {}) for call, one in fragments)
-            parts.append(Message(role="tool", blocks=blocks, index=index))
-        if rest is not None:
-            role = _ROLES.get(text_of(message.get("role")), "system")
-            sites = iter(self.calls(message))
-            content = rest.get("parts", rest.get("content"))
-            blocks = blocks_of(content, lambda part: _read_part(part, next(sites, None) if _is_call(part) else None))
-            parts.append(Message(role=role, blocks=blocks, index=index))
-        return parts
+    def is_result(self, block: Any) -> bool:
+        return _in(block, _RESPONSE) is not None
+
+    def read_result(self, call: str, block: ProviderDict) -> tuple[Block, ...]:
+        return (_read_response(call, _in(block, _RESPONSE) or {}),)
+
+    def read_rest(self, message: ProviderDict) -> tuple[Block, ...]:
+        sites = iter(self.calls(message))
+        content = message.get("parts", message.get("content"))
+        return blocks_of(content, lambda part: _read_part(part, next(sites, None) if _is_call(part) else None))
 
 
 GEMINI: Final = Gemini()

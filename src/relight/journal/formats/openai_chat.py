@@ -24,6 +24,7 @@ from relight.journal.formats.content import (
     text_of,
 )
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.grouping import OwnMessages
 from relight.values.view import Block, Message, Reason, Role, Text
 
 _RESULT_CONTENT: Final = frozenset({"text"})
@@ -36,14 +37,11 @@ _ROLES: Final[dict[str, Role]] = {
 }
 
 
-class OpenAIChat:
+class OpenAIChat(OwnMessages):
     """The format of `client.chat.completions.create(messages=...)`."""
 
     name = "openai_chat"
-    native = False
     spans = False
-    shares = False
-    opens_with_user = False
 
     def recognises(self, message: ProviderDict) -> bool:
         role = message.get("role")
@@ -68,13 +66,6 @@ class OpenAIChat:
             return ()
         return (text_of(message.get("tool_call_id")),)
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        return ([(answered[0], message)], None) if answered else ([], message)
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        return list(fragments)
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         content: Any = result.content
         if not are_blocks(content, _RESULT_CONTENT):
@@ -82,9 +73,6 @@ class OpenAIChat:
         elif result.status == "error":
             content = [{"type": "text", "text": ERROR_MARK}, *content]
         return {"role": "tool", "tool_call_id": result.call_id, "content": content}
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return [self.fragment(result) for result in results]
 
     def faults(self, message: ProviderDict) -> list[str]:
         return [

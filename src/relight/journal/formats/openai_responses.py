@@ -30,6 +30,7 @@ from relight.journal.formats.content import (
     text_of,
 )
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.grouping import OwnMessages
 from relight.values.view import Block, Message, Reason, Role, Text
 
 _CALLS: Final[dict[str, tuple[str, str]]] = {
@@ -73,14 +74,11 @@ _EXIT_CHARS: Final = 400
 """length of Codex's own header in an output"""
 
 
-class OpenAIResponses:
+class OpenAIResponses(OwnMessages):
     """The format of `client.responses.create(input=[...])` and of Codex's history."""
 
     name = "openai_responses"
-    native = False
     spans = True
-    shares = False
-    opens_with_user = False
 
     def recognises(self, message: ProviderDict) -> bool:
         kind, content = message.get("type"), message.get("content")
@@ -105,13 +103,6 @@ class OpenAIResponses:
         kind = message.get("type")
         return (_id(message),) if isinstance(kind, str) and kind in _OUTPUTS else ()
 
-    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        answered = self.answers(message)
-        return ([(answered[0], message)], None) if answered else ([], message)
-
-    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
-        return list(fragments)
-
     def fragment(self, result: ToolResult) -> ProviderDict:
         text = json_text(result.content)
         if result.kind == "shell_call":
@@ -125,9 +116,6 @@ class OpenAIResponses:
         # Codex answers a local_shell_call with a function_call_output too.
         kind = "custom_tool_call_output" if result.kind == "custom_tool_call" else "function_call_output"
         return {"type": kind, "call_id": result.call_id, "output": _output(result, text)}
-
-    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
-        return [self.fragment(result) for result in results]
 
     def faults(self, message: ProviderDict) -> list[str]:
         kind, found = text_of(message.get("type")), []
