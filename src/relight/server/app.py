@@ -44,7 +44,7 @@ from relight.server.http.guard import Guard, GuardMiddleware
 from relight.server.jobs.callbacks import Callbacks
 from relight.server.jobs.housekeeping import Housekeeping
 from relight.server.jobs.upkeep import Upkeep
-from relight.server.live.fold_cache import Folds
+from relight.server.live.fold_cache import FoldCache
 from relight.server.live.streams import Hub
 from relight.server.metrics import Metrics
 from relight.server.pages import router as pages
@@ -121,7 +121,7 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         hub=Hub(rl, settings, metrics),
         callbacks=callbacks,
         metrics=metrics,
-        folds=Folds(rl),
+        folds=FoldCache(rl),
         resume_stats=ResumeStats(rl),
         usage_totals=UsageTotals(rl),
         upkeep=Upkeep(rl, state, settings, clock),

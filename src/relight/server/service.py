@@ -13,7 +13,7 @@ from relight.server.actions import ActionRunner
 from relight.server.http.guard import Guard
 from relight.server.jobs.callbacks import Callbacks
 from relight.server.jobs.upkeep import Upkeep
-from relight.server.live.fold_cache import Folds
+from relight.server.live.fold_cache import FoldCache
 from relight.server.live.streams import Hub
 from relight.server.metrics import Metrics
 from relight.server.resume_stats import ResumeStats
@@ -37,7 +37,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     callbacks: Callbacks
     metrics: Metrics
-    folds: Folds
+    folds: FoldCache
     """cache of folded sessions, shared by all requests"""
     resume_stats: ResumeStats
     usage_totals: UsageTotals

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relight.agents.claude_code import tree
-from relight.agents.claude_code.incremental_tree import Growing
+from relight.agents.claude_code.incremental_tree import IncrementalTree
 from relight.agents.codex import rollout
 from tests.support.transcripts import codex_conversation, rollout_line
 
@@ -103,7 +103,7 @@ class Writer:
 def test_what_grows_is_read_as_what_is_whole(sample: Callable[..., int]) -> None:
     for seed in range(sample(150, proof=20_000, teeth=60)):
         chance = random.Random(seed)
-        writer, growing = Writer(chance), Growing()
+        writer, growing = Writer(chance), IncrementalTree()
         for _ in range(chance.randint(2, 30)):
             writer.write()
             if chance.random() < 0.7:
@@ -114,6 +114,6 @@ def test_a_rollout_that_grows_is_read_as_one_that_is_whole() -> None:
     lines = codex_conversation()
     compacted = rollout_line(90, "compacted", {"message": "so far", "replacement_history": []})
     lines = [*lines, compacted, *[{**line, "ordinal": 100 + location} for location, line in enumerate(lines[1:])]]
-    growing = rollout.Growing(lambda name: None)
+    growing = rollout.IncrementalRollout(lambda name: None)
     for end in range(1, len(lines) + 1):
-        assert growing.entries(lines[:end]) == rollout.Growing(lambda name: None).entries(lines[:end])
+        assert growing.entries(lines[:end]) == rollout.IncrementalRollout(lambda name: None).entries(lines[:end])

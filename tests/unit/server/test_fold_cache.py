@@ -11,7 +11,7 @@ import pytest
 
 from relight.errors import NotFound
 from relight.server.http.guard import ConcurrencyLimit
-from relight.server.live.fold_cache import MAX_CACHED, Folds
+from relight.server.live.fold_cache import MAX_CACHED, FoldCache
 from tests.support.server_harness import ServerHarness
 
 
@@ -34,7 +34,7 @@ def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(
     some: ServerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go = threading.Event(), threading.Event()
-    folds = Folds(some.rl)
+    folds = FoldCache(some.rl)
     load = some.rl.history.load
 
     def slow(ref: str) -> Any:

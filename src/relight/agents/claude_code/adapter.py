@@ -9,7 +9,7 @@ from typing import Final
 from relight.agents.claude_code import command_line, directories, hooks, models, tree
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code.dialect import CLAUDE_DIALECT
-from relight.agents.claude_code.incremental_tree import Growing
+from relight.agents.claude_code.incremental_tree import IncrementalTree
 from relight.agents.claude_code.subagents import ClaudeSubAgents
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
@@ -77,7 +77,7 @@ class ClaudeCode(CodingAgent):
         return named if isinstance(line.get("type"), str) and isinstance(named, str) and is_id(named) else None
 
     def follow(self, path: Path) -> FileFollower:
-        growing = Growing()
+        growing = IncrementalTree()
 
         def assembled(lines: Sequence[Line], offset: int, tail: bytes) -> Transcript:
             chosen = growing.entries(lines)

@@ -16,7 +16,7 @@ from relight.ports.agent import Entry, Line
 from relight.values.usage import Usage
 
 
-class Growing:
+class IncrementalTree:
     """The conversation entries of a growing transcript, updated incrementally."""
 
     def __init__(self, *, sidechain: bool = False) -> None:

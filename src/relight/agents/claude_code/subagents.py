@@ -14,7 +14,7 @@ from typing import Any, Final
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code import tree
 from relight.agents.claude_code.format import queued_text
-from relight.agents.claude_code.incremental_tree import Growing
+from relight.agents.claude_code.incremental_tree import IncrementalTree
 from relight.agents.native import jsonl
 from relight.agents.native.follower import FileFollower
 from relight.journal.formats.anthropic import ANTHROPIC
@@ -49,7 +49,7 @@ class ClaudeSubAgents:
         return SubAgent(id=name, path=path, call=_text(meta, "toolUseId"), task=_text(meta, "description") or prompt)
 
     def follow(self, one: SubAgent) -> FileFollower:
-        growing = Growing(sidechain=True)
+        growing = IncrementalTree(sidechain=True)
 
         def assembled(lines: Sequence[Line], offset: int, tail: bytes) -> Transcript:
             chosen = growing.entries(lines)

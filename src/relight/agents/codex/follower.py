@@ -20,7 +20,7 @@ def follow(path: Path) -> FileFollower:
         above = directories.locate(native_id, home)
         return jsonl.read(above).lines if above is not None else None
 
-    growing = rollout.Growing(parent)
+    growing = rollout.IncrementalRollout(parent)
 
     def assembled(own: Sequence[Line], offset: int, tail: bytes) -> Transcript:
         entries = growing.entries(own)

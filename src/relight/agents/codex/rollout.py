@@ -44,7 +44,7 @@ def whole(lines: Sequence[Line], parent: Callable[[str], Sequence[Line] | None])
     return found
 
 
-class Growing:
+class IncrementalRollout:
     """What belongs to the conversation of a rollout that grows, from the last compaction on; `parent` as in `whole`."""
 
     def __init__(self, parent: Callable[[str], Sequence[Line] | None]) -> None:

@@ -36,7 +36,7 @@ def is_id(value: Any) -> bool:
 def checked_id(value: str) -> str:
     """The id, if it is a UUID; else UsageError."""
     if not is_id(value):
-        raise UsageError(f"{value!a} is not the id of an agent's session: a UUID in lower case")
+        raise UsageError(f"{value!r} is not the id of an agent's session: a UUID in lower case")
     return value
 
 

@@ -40,7 +40,7 @@ def is_id(value: Any) -> bool:
 def checked_id(value: str) -> str:
     """The id, if it is one; else UsageError."""
     if not is_id(value):
-        raise UsageError(f"{value!a} is not the id of a session of opencode: that begins with ses_")
+        raise UsageError(f"{value!r} is not the id of a session of opencode: that begins with ses_")
     return value
 
 

@@ -275,14 +275,14 @@ def _main(key: Mapping[str, Any]) -> SessionKey:
 def _checked(key: Mapping[str, Any], field: str) -> str:
     value = key.get(field)
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{field} of a session key must be text, not {value!a}")
+        raise UsageError(f"{field} of a session key must be text, not {value!r}")
     return value
 
 
 def _subpath(key: Mapping[str, Any]) -> str | None:
     subpath = key.get("subpath")
     if subpath is not None and (not isinstance(subpath, str) or not subpath):
-        raise UsageError(f"subpath must be text, or be left out for the main transcript; not {subpath!a}")
+        raise UsageError(f"subpath must be text, or be left out for the main transcript; not {subpath!r}")
     return subpath
 
 

@@ -134,7 +134,7 @@ def events_after(events: Sequence[Row], offset: Any, limit: Any) -> tuple[list[R
     try:
         after = int(offset or 0)
     except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"invalid offset of run events: {offset!a}") from None
+        raise UsageError(f"invalid offset of run events: {offset!r}") from None
     rest = [event for event in events if event["seq"] > after]
     page = rest[: _size(limit, EVENTS_PAGE)]
     return page, (page[-1]["offset"] if page and len(rest) > len(page) else None)
@@ -178,7 +178,7 @@ def wanted(given: Any, names: str) -> set[str] | None:
     if not ids:
         return None
     if not isinstance(ids, list | tuple) or not all(isinstance(one, str) for one in ids):
-        raise UsageError(f"{names} must be a list of ids, not {ids!a:.100}")
+        raise UsageError(f"{names} must be a list of ids, not {ids!r:.100}")
     return set(ids)
 
 
@@ -239,5 +239,5 @@ def _size(limit: Any, default: int) -> int:
     if limit is None:
         return default
     if not isinstance(limit, int | float) or not limit >= 0:
-        raise UsageError(f"limit must be a number of at least 0, not {limit!a}")
+        raise UsageError(f"limit must be a number of at least 0, not {limit!r}")
     return int(min(limit, sys.maxsize))

@@ -225,7 +225,7 @@ class RunEvents:
         shared, keys = self._sessions.with_keys("run", run)
         key = payload.get("idempotencyKey") or None
         if key is not None and not isinstance(key, str):
-            raise UsageError(f"idempotencyKey must be text, not {key!a:.100}")
+            raise UsageError(f"idempotencyKey must be text, not {key!r:.100}")
         if key is not None:
             self._sessions.check_key(key)
         given: Row = isolated(

@@ -120,7 +120,7 @@ def new_put(
         except KeyError:
             if before is None:
                 raise
-            raise thread.damaged(before.seq, f"a part of its channel {channel!a} is missing") from None
+            raise thread.damaged(before.seq, f"a part of its channel {channel!r} is missing") from None
     if before is not None:
         # A delta channel that this step did not write is left out, though its version is that of a value which the
         # parent has. It belongs to this checkpoint too: the walk back along the writes ends here.
@@ -260,13 +260,13 @@ class Checkpoints:
             return self._values.unpack(bytes(raw), what)
         except (Undecodable, InvalidMessage) as error:
             with thread.lock:
-                raise thread.damaged(seq, f"{what!a} cannot be read: {error}") from None
+                raise thread.damaged(seq, f"{what!r} cannot be read: {error}") from None
 
     def _mapping(self, thread: Thread, seq: int, raw: msgspec.Raw, what: str) -> dict[str, Any]:
         found = self._read(thread, seq, raw, what)
         if type(found) is not dict:
             with thread.lock:
-                raise thread.damaged(seq, f"{what!a} is not a mapping")
+                raise thread.damaged(seq, f"{what!r} is not a mapping")
         return found
 
     def _rest(self, thread: Thread, stored: Stored) -> dict[str, Any]:
@@ -293,7 +293,7 @@ class Checkpoints:
         try:
             held = index.encoded(seq, channel)
         except KeyError:
-            raise thread.damaged(stored.seq, f"a part of its channel {channel!a} is missing") from None
+            raise thread.damaged(stored.seq, f"a part of its channel {channel!r} is missing") from None
         if isinstance(held, msgspec.Raw):
             return self._read(thread, seq, held, channel)
         unpack = self._values.unpack
@@ -304,7 +304,7 @@ class Checkpoints:
             else:
                 value = [unpack(one, channel) for one in held]
         except (Undecodable, InvalidMessage) as error:
-            raise thread.damaged(seq, f"{channel!a} cannot be read: {error}") from None
+            raise thread.damaged(seq, f"{channel!r} cannot be read: {error}") from None
         if live:
             kept = Live(seq, list(value)) if type(value) is list else (seq, dict(value))
             thread.live[stored.ns, channel] = kept

@@ -24,7 +24,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[tuple[str, Any], ...]
 
 
-class Parked:
+class EarlyWrites:
     """Of one thread; use it under that one's lock."""
 
     def __init__(self) -> None:

@@ -49,12 +49,12 @@ class Foreign:
         if kind == "json":
             return self._json(data or "null")
         if isinstance(data, str):
-            raise Refusal(f"text stored as {kind!a}")
+            raise Refusal(f"text stored as {kind!r}")
         if kind in ("bytes", "bytearray"):
             return {MARK: kind, "v": b64encode(data or b"").decode()}
         if kind == "msgpack":
             return self._convert(self._unpacked(data or b""), 0)
-        raise Refusal(f"a value stored as {kind!a}")
+        raise Refusal(f"a value stored as {kind!r}")
 
     def _json(self, data: bytes | str) -> Any:
         try:

@@ -25,7 +25,7 @@ _HOLDS_TEXTS: Final = frozenset({
 _BYTES: Final = frozenset({"bytes", "bytearray"})
 
 
-def hiding(redactor: Callable[[], Redactor], own: frozenset[str]) -> Hide:
+def redacting(redactor: Callable[[], Redactor], own: frozenset[str]) -> Hide:
     """What hides secrets in encoded values; `own` are the marks of LangGraph's types, which hold a program's values."""
     holds_texts = _HOLDS_TEXTS | own
 

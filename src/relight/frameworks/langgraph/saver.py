@@ -238,7 +238,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         whole = get_checkpoint_metadata(config, metadata)
         named = named_by(config, metadata)
         with self._turn(thread, token, nested=nested, named=named, may_create=True):
-            for given in thread.parked.given_back(ns, checkpoint["id"]):
+            for given in thread.early_writes.given_back(ns, checkpoint["id"]):
                 self._write(thread, ns, checkpoint["id"], given, token, is_root=False)
             with self._failing(thread, token):
                 draft = new_put(thread, self._values, ns, parent, checkpoint, whole, new_versions)
@@ -276,10 +276,10 @@ class RelightSaver(BaseCheckpointSaver[int]):
         given = Given(task=task_id, path=task_path, writes=tuple(writes))
         if token is None and not nested:
             with thread.lock:
-                if thread.parked.takes(ns, id, given, may_come=thread.may_come):
+                if thread.early_writes.takes(ns, id, given, may_come=thread.may_come):
                     return
         # Not may_create: a write that comes after the thread was deleted, perhaps by another program, must not bring it
-        # back. One that comes before its checkpoint is parked above until that is saved.
+        # back. One that comes before its checkpoint is kept above until that is saved.
         with self._turn(thread, token, nested=nested, named=named_by(config), may_create=False):
             self._write(thread, ns, id, given, token, is_root=not ns and not nested)
 
@@ -338,7 +338,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         with target.lock:
             if target.look():
                 if any(target.index.spaces.values()):
-                    raise UsageError(f"thread {target.id!a} has checkpoints already; nothing was copied")
+                    raise UsageError(f"thread {target.id!r} has checkpoints already; nothing was copied")
                 target.delete()
             naming.write_new(self._context, target.id, records, status)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, ThreadBusy, ThreadGone
 from relight.frameworks.langgraph import naming
 from relight.frameworks.langgraph.conversation import AGENT
-from relight.frameworks.langgraph.early_writes import Parked
+from relight.frameworks.langgraph.early_writes import EarlyWrites
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
 from relight.frameworks.langgraph.lists import Live
 from relight.frameworks.langgraph.records import is_paged
@@ -68,7 +68,7 @@ class Thread:
         self._rests: tuple[Run, StatusChange] | None = None
         """the run that released the lease with an interrupt or error, and its status"""
         self._deleted_at: int | None = None
-        self.parked = Parked()
+        self.early_writes = EarlyWrites()
         """writes that arrived before their checkpoint"""
         self._barred: list[tuple[Run, bool]] = []
         """runs that may not write any more -> whether the thread was deleted"""
@@ -147,7 +147,7 @@ class Thread:
     def forget(self) -> None:
         """The session was deleted: runs that worked on it must not recreate it."""
         self._deleted_at = self._stamp(self._context.clock.now_us())
-        self.parked = Parked()
+        self.early_writes = EarlyWrites()
         if self.run is not None:
             self._bar(self.run, deleted=True)
         self._begin_anew()
@@ -155,7 +155,7 @@ class Thread:
     @property
     def is_idle(self) -> bool:
         """Whether it can be evicted without losing who writes to it, or that it was deleted."""
-        return not self.is_deleted and not self.parked and (self.run is None or not self.run.is_alive)
+        return not self.is_deleted and not self.early_writes and (self.run is None or not self.run.is_alive)
 
     @property
     def is_deleted(self) -> bool:

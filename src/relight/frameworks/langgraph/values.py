@@ -35,7 +35,7 @@ from zoneinfo import ZoneInfo
 
 from relight.errors import InvalidMessage, UnknownType, UsageError
 from relight.frameworks.langgraph import enums
-from relight.frameworks.langgraph.redaction import MARK, hiding
+from relight.frameworks.langgraph.redaction import MARK, redacting
 from relight.journal.codec import decode_value, encoded
 from relight.values.policy import LIMITS
 
@@ -60,7 +60,7 @@ class Values:
 
     def __init__(self, redactor: Callable[[], Redactor] | None = None) -> None:
         """`redactor`: what is packed is redacted first."""
-        self._hide = hiding(redactor, frozenset(_OWN)) if redactor is not None else None
+        self._hide = redacting(redactor, frozenset(_OWN)) if redactor is not None else None
         self._types: dict[type, str] = {}
         self._named: dict[str, type] = {}
         self._registered_types: set[type] = set()
@@ -129,7 +129,7 @@ class Values:
                 for key, one in value.items()
             }
         pairs = [
-            [self.encode(key, f"{path}.<key>", depth + 1), self.encode(one, f"{path}[{key!a}]", depth + 1)]
+            [self.encode(key, f"{path}.<key>", depth + 1), self.encode(one, f"{path}[{key!r}]", depth + 1)]
             for key, one in value.items()
         ]
         return {MARK: "map", "v": pairs}
@@ -200,7 +200,7 @@ class Values:
                 raise UnknownType(str(mark), path=path, stored=True)
             return way.make(self.decode(held, path))
         except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
-            raise InvalidMessage(f"a stored {mark!a} that cannot be one: {error}", path=path) from None
+            raise InvalidMessage(f"a stored {mark!r} that cannot be one: {error}", path=path) from None
 
     def _decoded(self, fields: Any, path: str) -> dict[str, Any]:
         return {key: one if type(one) in _SELF else self.decode(one, f"{path}.{key}") for key, one in fields.items()}
@@ -305,7 +305,7 @@ def _moment_made(kind: Any) -> Callable[[Any], Any]:
 
 def _float_made(text: str) -> float:
     if text not in ("nan", "inf", "-inf"):
-        raise ValueError(f"{text!a} is no float that needs a mark")
+        raise ValueError(f"{text!r} is no float that needs a mark")
     return float(text)
 
 

@@ -59,7 +59,7 @@ class RelightSession(Branches, SessionABC):
         lease_seconds: float | None = None,
     ) -> None:
         if not isinstance(session_id, str) or not session_id:
-            raise UsageError(f"session_id must be text, not {session_id!a}")
+            raise UsageError(f"session_id must be text, not {session_id!r}")
         self.session_id = session_id
         self.session_settings = (
             coerce_session_settings(session_settings) if session_settings is not None else SessionSettings()

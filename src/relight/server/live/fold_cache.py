@@ -21,7 +21,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _Key = tuple[str, int, int, str]
 
 
-class Folds:
+class FoldCache:
     """LRU cache of folded sessions. Thread-safe."""
 
     def __init__(self, rl: Relight) -> None:
