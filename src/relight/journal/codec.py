@@ -154,12 +154,12 @@ def decode_identity(body: bytes) -> Identity:
     return _decode(_unpack(body, LIMITS.step_bytes)[1], _identity_decoder)
 
 
-def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
+def isolated(value: _T) -> _T:
     """Check that a value is JSON and return what a reload would return: a copy that no caller shares."""
     check_json(value)
     data = encoded(value)
-    if len(data) > cap:
-        raise InvalidMessage(f"{len(data):,} bytes encoded; the maximum is {cap:,}")
+    if len(data) > LIMITS.message_bytes:
+        raise InvalidMessage(f"{len(data):,} bytes encoded; the maximum is {LIMITS.message_bytes:,}")
     copy: _T = _decode(data, _any_decoder)
     return copy
 

@@ -13,7 +13,6 @@ from relight.sessions.recorder import Recorder
 from relight.values.checkpoint import Checkpoint
 from relight.values.queues import QueuePosition
 from relight.values.session import Head
-from relight.values.snapshot import Snapshot
 from relight.values.status import StatusChange
 from relight.values.step import Changes, Claim, StepKind, View
 
@@ -27,10 +26,8 @@ def write_once(
     kind: StepKind,
     changes: Changes,
     *,
-    label: str | None = None,
     view: View | None = None,
     force: bool = False,
-    snapshots: tuple[Snapshot, ...] = (),
     queue_position: QueuePosition | None = None,
 ) -> Checkpoint:
     """Claim, commit one step, release: one transaction. LeaseHeld while the session is owned."""
@@ -44,11 +41,9 @@ def write_once(
     return recorder.commit(
         kind,
         changes,
-        label=label,
         claim=claim,
         release=True,
         view=view,
-        snapshots=snapshots,
         queue_position=queue_position,
     )
 

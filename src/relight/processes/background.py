@@ -84,9 +84,7 @@ def decode_request(data: bytes) -> Request:
     return msgspec.msgpack.decode(data, type=Request)
 
 
-def start_in_background(
-    rl: Relight, ref: str | Pending, options: ResumeOptions = AS_IT_IS, *, seconds: float | None = None
-) -> BackgroundStart:
+def start_in_background(rl: Relight, ref: str | Pending, options: ResumeOptions = AS_IT_IS) -> BackgroundStart:
     """Start a supervisor for a session and wait until its program runs.
 
     Errors that can be known in advance are raised before anything is started; AgentFailed, with the supervisor's last
@@ -98,7 +96,7 @@ def start_in_background(
     log = rl.runs.directory(request.session) / "supervisor.log"
     child, pipe, log_start = _spawn_supervisor(rl, request, log)
     try:
-        report = _wait_for_report(pipe, seconds or (FILES_SECONDS if fills else START_SECONDS))
+        report = _wait_for_report(pipe, FILES_SECONDS if fills else START_SECONDS)
     finally:
         os.close(pipe)
     if report.started is not None:

@@ -37,8 +37,8 @@ class MemoryStore:
 
     blobs: Path | None = None
 
-    def __init__(self, clock: Clock, url: str = "memory:") -> None:
-        self.url = url
+    def __init__(self, clock: Clock) -> None:
+        self.url = "memory:"
         self._clock = clock
         self._lock = threading.RLock()
         self._identities: dict[str, bytes] = {}

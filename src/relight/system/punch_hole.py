@@ -6,15 +6,15 @@ import ctypes
 import os
 from typing import Final
 
-from relight.system.platform import PROC, Platform, this_platform
+from relight.system.platform import PROC, this_platform
 
 _KEEP_SIZE: Final = 1
 _PUNCH_HOLE: Final = 2
 
 
-def punch_hole(fd: int, offset: int, length: int, platform: Platform | None = None) -> bool:
+def punch_hole(fd: int, offset: int, length: int) -> bool:
     """Free the blocks of this part, which then reads as zeros; the file keeps its size. False: nothing was done."""
-    if not (platform or this_platform()).is_linux:
+    if not this_platform().is_linux:
         return False
     try:
         fallocate = ctypes.CDLL(None).fallocate64

@@ -19,7 +19,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """One start, before it happens."""
 
     session: str
-    name: str
     agent: str
     command: tuple[str, ...]
     directory: str
@@ -29,14 +28,11 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     had_handle: bool
     """whether an older process of this handle must be ended first"""
     native: str | None
-    workspace: Mapping[str, str]
     secrets: tuple[str, ...]
     policy: RunPolicy
     task: str | None
     prompt: str | None = None
     """the next prompt"""
-    restore: bool = False
-    """create a missing workspace and restore its files"""
 
     def missing(self, environment: Mapping[str, str]) -> list[str]:
         """Names of required fields and secrets that are missing."""
@@ -47,17 +43,11 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def execution_of(
-    identity: Identity,
-    head: Head,
-    *,
-    command: Sequence[str] | None = None,
-    prompt: str | None = None,
-    restore: bool = False,
+    identity: Identity, head: Head, *, command: Sequence[str] | None = None, prompt: str | None = None
 ) -> Execution:
     """Built from a session's record; `command`: with the secrets that the record does not hold."""
     return Execution(
         session=identity.id,
-        name=identity.name or identity.id[:8],
         agent=identity.agent or "command",
         command=tuple(command if command is not None else identity.command or ()),
         directory=identity.directory or "",
@@ -65,12 +55,10 @@ def execution_of(
         handle=head.handle or identity.id[:8],
         had_handle=head.handle is not None,
         native=head.native,
-        workspace=identity.workspace,
         secrets=tuple(identity.secrets),
         policy=identity.policy,
         task=identity.task,
         prompt=prompt,
-        restore=restore,
     )
 
 

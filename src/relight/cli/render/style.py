@@ -7,7 +7,6 @@ spans, text with a role; only the console turns roles into escape sequences, so 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TextIO
 
 from relight.text.format import GLYPHS
@@ -74,13 +73,13 @@ class Style(NamedTuple):
         return self.terminal and not self.plain
 
 
-def style_of(stream: TextIO, *, color: When, plain: bool, environment: Mapping[str, str] = os.environ) -> Style:
+def style_of(stream: TextIO, *, color: When, plain: bool) -> Style:
     """The style of a stream."""
     terminal = _is_terminal(stream)
-    why_plain = "--plain" if plain else "ACCESSIBLE" if environment.get("ACCESSIBLE", "0") not in ("", "0") else ""
+    why_plain = "--plain" if plain else "ACCESSIBLE" if os.environ.get("ACCESSIBLE", "0") not in ("", "0") else ""
     return Style(
-        width=_width(stream, terminal, environment),
-        color=_color(color, terminal and not why_plain, environment),
+        width=_width(stream, terminal),
+        color=_color(color, terminal and not why_plain),
         unicode="utf" in (stream.encoding or "").lower(),
         terminal=terminal,
         plain=why_plain,
@@ -94,10 +93,10 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _width(stream: TextIO, terminal: bool, environment: Mapping[str, str]) -> int:
+def _width(stream: TextIO, terminal: bool) -> int:
     if not terminal:
         return DEFAULT_WIDTH
-    asked = environment.get("COLUMNS", "")
+    asked = os.environ.get("COLUMNS", "")
     try:
         width = int(asked) if asked.isdigit() else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -105,14 +104,14 @@ def _width(stream: TextIO, terminal: bool, environment: Mapping[str, str]) -> in
     return max(NARROWEST, width) if width else DEFAULT_WIDTH
 
 
-def _color(color: When, terminal: bool, environment: Mapping[str, str]) -> bool:
+def _color(color: When, terminal: bool) -> bool:
     if color != "auto":
         return color == "always"
-    if environment.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR"):
         return False
-    if environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+    if os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
-    return terminal and environment.get("TERM") != "dumb"
+    return terminal and os.environ.get("TERM") != "dumb"
 
 
 def status_word(status: Status, *, mark: str = "", unicode: bool = True) -> Span:

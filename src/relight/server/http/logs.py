@@ -65,7 +65,7 @@ def _not_a_dropped_stream(record: logging.LogRecord) -> bool:
     return record.name != "uvicorn.error" or not record.getMessage().startswith("ASGI callable returned without")
 
 
-def set_up(form: Literal["text", "json"], *, level: int = logging.INFO) -> None:
+def set_up(form: Literal["text", "json"]) -> None:
     """Send the log to stderr; stdout is left for the command's own output."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else PlainLines())
@@ -73,5 +73,5 @@ def set_up(form: Literal["text", "json"], *, level: int = logging.INFO) -> None:
     for name in ("relight.server", "uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
-        logger.setLevel(level if name == "relight.server" else max(level, logging.WARNING))
+        logger.setLevel(logging.INFO if name == "relight.server" else logging.WARNING)
         logger.propagate = False

@@ -49,7 +49,6 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     takes_more: bool = False
     """other arguments are passed on as they are (`**kwargs`, or a callable that cannot be inspected)"""
     description: str = ""
-    wants_key: bool = False
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, converted; WrongArguments if the tool does not take them."""
@@ -218,7 +217,6 @@ def read_signature(function: Callable[..., Any], tool: str) -> Signature:
         parameters=tuple(found),
         takes_more=any(one.kind is Given.VAR_KEYWORD for one in given.values()),
         description=text,
-        wants_key=KEY_PARAMETER in given,
     )
 
 
