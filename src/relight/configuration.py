@@ -94,7 +94,7 @@ def _known(path: Path, key: str, known: Mapping[str, str]) -> str:
 
         near = get_close_matches(key.removeprefix(OURS.lower()), known, n=1)
         hints = [f"did you mean: {near[0]}"] if near else ["all settings: docs/reference/settings.md"]
-        raise UsageError(f"{path}: unknown setting {key[:60]!a}", hints=hints)
+        raise UsageError(f"{path}: unknown setting {key[:60]!r}", hints=hints)
     return name
 
 

@@ -164,7 +164,7 @@ def _check_durability(store: Store, demanded: str) -> None:
     from relight.values.store import LEVELS, reaches
 
     if demanded not in LEVELS:
-        raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(LEVELS)])
+        raise UsageError(f"no durability called {demanded!r}", hints=["there are: " + ", ".join(LEVELS)])
     info = store.info
     if not reaches(info.durability, demanded):
         why = f": {info.durability_reason}" if info.durability_reason else ""
@@ -415,7 +415,7 @@ def _added(group: str, name: str, what: str, built_in: Sequence[str]) -> Any:
     point = entry_points.find(group, name)
     if point is None:
         known = ", ".join((*built_in, *dict.fromkeys(one.name for one in entry_points.installed(group))))
-        raise UsageError(f"no {what} called {name[:100]!a}", hints=[f"there are: {known}"])
+        raise UsageError(f"no {what} called {name[:100]!r}", hints=[f"there are: {known}"])
     return factory_of(point)
 
 
@@ -541,7 +541,7 @@ def open_engine(store: Store, clock: Clock | None = None, name: str | None = Non
         hints = ["leave out the engine: embedded works on every store"]
         raise UsageError("procrastinate needs a store on PostgreSQL, and this store is not", hints=hints)
     if asked not in ("", "embedded", "procrastinate"):
-        raise UsageError(f"no engine called {asked!a}", hints=["there are: embedded, procrastinate"])
+        raise UsageError(f"no engine called {asked!r}", hints=["there are: embedded, procrastinate"])
     if _is_procrastinate(store.url, asked):
         with _needs("fleet", "procrastinate", "the engine procrastinate"):
             from relight.fleet.engines.procrastinate.engine import ProcrastinateEngine

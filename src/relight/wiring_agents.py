@@ -70,7 +70,7 @@ def registration_of(point: EntryPoint) -> Registration:
     except Exception as error:
         raise entry_points.unusable(point, f"{type(error).__name__}: {error}") from error
     if adapter.name != point.name:
-        raise entry_points.unusable(point, f"its adapter calls itself {adapter.name!a}")
+        raise entry_points.unusable(point, f"its adapter calls itself {adapter.name!r}")
     SERVICES.update(dict.fromkeys(found.programs, found.services) if found.services else {})
     return found
 

@@ -95,6 +95,19 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
+def test_messages_quote_foreign_text_in_one_way() -> None:
+    """By `!r`: it escapes what is not printable, as text/safe.py does, and leaves names in any script readable."""
+    odd = "\x1b[31m\x9b\u202e\u200b\ud800"
+    assert repr(odd).isprintable() and repr("Müller 日本") == "'Müller 日本'"
+    other = [
+        f"{name}:{node.lineno}"
+        for name, _, tree in modules(only_source=True)
+        for node in nodes(tree)
+        if isinstance(node, ast.FormattedValue) and node.conversion == ord("a")
+    ]
+    assert other == []
+
+
 def test_values_and_decisions_read_no_clock() -> None:
     """The layering forbids `time` there; datetime is a value, and only its clock is forbidden."""
     read = [

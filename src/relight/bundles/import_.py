@@ -124,7 +124,7 @@ class _Import:
             raise BundleRefused(self._path, "it is not signed", hints=["import it untrusted: without --key"])
         if signature.key_id != key_id(self._key):
             hints = ["use the key it was exported with, or import it untrusted: without --key"]
-            raise BundleRefused(self._path, f"it is signed with another key ({signature.key_id[:16]!a})", hints=hints)
+            raise BundleRefused(self._path, f"it is signed with another key ({signature.key_id[:16]!r})", hints=hints)
         if not hmac.compare_digest(signature.mac, mac_of(self._key, self._found.digest)):
             raise BundleRefused(self._path, "its signature is forged or damaged")
         return True

@@ -111,7 +111,7 @@ def not_before_us(context: Context, moment: datetime | float | None) -> int | No
     elif type(moment) in (int, float) and 0 <= moment < 1e9:
         at_us = now_us + round(moment * 1e6)
     else:
-        raise UsageError(f"not_before must be a datetime or a number of seconds, not {moment!a}")
+        raise UsageError(f"not_before must be a datetime or a number of seconds, not {moment!r}")
     return at_us if at_us > now_us else None
 
 
@@ -172,7 +172,7 @@ def set_queue(context: Context, name: str, *, concurrency: int | None, rate: str
     refuse_secret(checked_queue(name), "the name of a queue", context.redactor)
     before = find_queue(context, name) or Queue(name=name)
     if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
-        raise UsageError(f"retries must be a number from 0 to {MAX_RETRIES}, not {retries!a}")
+        raise UsageError(f"retries must be a number from 0 to {MAX_RETRIES}, not {retries!r}")
     changed: dict[str, Any] = {}
     if concurrency is not None:
         changed["concurrency"] = checked_concurrency(concurrency)

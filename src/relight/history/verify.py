@@ -104,7 +104,7 @@ def _row_problems(
             what = "its files are not those that the step named"
             problems.append(Problem(session=name, seq=step.seq, what=what))
         if step.label is not None and row.label != step.label and _is_label_gone(context, identity, step, row.label):
-            what = f"its step was given the label {step.label!a}, which is not there any more"
+            what = f"its step was given the label {step.label!r}, which is not there any more"
             problems.append(Problem(session=name, seq=step.seq, what=what))
     return problems
 

@@ -134,7 +134,7 @@ def read_prices(text: str) -> dict[str, Price]:
         raise UsageError(f"cannot read the price file: {error}", hints=hints) from None
     for name, price in prices.items():
         if min(price.input, price.output, price.cache_read, price.cache_write) < 0:
-            raise UsageError(f"the file of prices has a price below 0 for {name!a}")
+            raise UsageError(f"the file of prices has a price below 0 for {name!r}")
     return prices
 
 

@@ -15,7 +15,7 @@ def quiet_hours(text: str) -> tuple[int, int]:
     """Begin and end of `22:00-07:00` in minutes of the day. UsageError if it is nothing like that."""
     found = _HOURS.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"quiet hours are like 22:00-07:00, not {text[:50]!a}")
+        raise UsageError(f"quiet hours are like 22:00-07:00, not {text[:50]!r}")
     hours = [int(part) for part in found.groups()]
     begin, end = hours[0] * 60 + hours[1], hours[2] * 60 + hours[3]
     if begin == end:

@@ -54,7 +54,7 @@ def retention_days(text: str) -> float | None:
         return None
     found = re.fullmatch(_AGE, given)
     if found is None:
-        raise ValueError(f"not a retention: {text[:50]!a}; write 7d, 36h, 2w or off")
+        raise ValueError(f"not a retention: {text[:50]!r}; write 7d, 36h, 2w or off")
     return float(found[1]) * _UNIT_DAYS[found[2] or "d"]
 
 

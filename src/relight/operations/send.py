@@ -47,7 +47,7 @@ def _refuse_answer(found: Found, head: Head, text: str) -> None:
         raise Conflict(f"{name}: it waits for a decision about a tool call: approve or deny", hints=hints)
     if asking is not None and asking.choices and text not in asking.choices:
         known = ", ".join(map(repr, asking.choices))
-        raise UsageError(f"{name}: the answer is one of {known}; not {text!a}", evidence=[f"asks: {head.question}"])
+        raise UsageError(f"{name}: the answer is one of {known}; not {text!r}", evidence=[f"asks: {head.question}"])
 
 
 def check_readable(identity: Identity, head: Head) -> None:

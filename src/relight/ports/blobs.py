@@ -74,14 +74,14 @@ class Blobs(Protocol):
 def checked_key(key: str) -> str:
     """The name, if every implementation accepts it. ValueError otherwise: names are made by us, so it is a bug."""
     if _KEY.fullmatch(key) is None:
-        raise ValueError(f"not the name of a blob: {key[:100]!a}")
+        raise ValueError(f"not the name of a blob: {key[:100]!r}")
     return key
 
 
 def checked_prefix(prefix: str) -> str:
     """The prefix, if it is empty or a valid name with a slash; ValueError otherwise."""
     if prefix and (not prefix.endswith("/") or _KEY.fullmatch(prefix[:-1]) is None):
-        raise ValueError(f"not a prefix of blobs: {prefix[:100]!a}")
+        raise ValueError(f"not a prefix of blobs: {prefix[:100]!r}")
     return prefix
 
 

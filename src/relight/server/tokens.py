@@ -81,7 +81,7 @@ class Tokens:
         UsageError if it holds a secret: it would be stored redacted, and two such names would be one."""
         refuse_secret(check_name(name, "token name"), "the name of a token", redactor)
         if scope not in SCOPES:
-            raise UsageError(f"unknown scope: {scope!a}", hints=["scopes are: read, operate, admin"])
+            raise UsageError(f"unknown scope: {scope!r}", hints=["scopes are: read, operate, admin"])
         value = _PREFIX + secrets.token_urlsafe(_BYTES)
         with self.state.transaction():
             if name == OWN or self.state.rows("SELECT 1 FROM tokens WHERE name = ? AND revoked_us IS NULL", (name,)):

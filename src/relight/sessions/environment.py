@@ -61,6 +61,6 @@ def checked_secrets(context: Context, given: Sequence[str] | None, *, here: bool
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"invalid variable name {name!a}", hints=["letters, digits and _, for example MODE"])
+        raise UsageError(f"invalid variable name {name!r}", hints=["letters, digits and _, for example MODE"])
     if name in SET_BY_US:
         raise UsageError(f"{name} is set by relight itself")

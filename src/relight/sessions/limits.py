@@ -35,9 +35,9 @@ def allowance(*, budget: Any = None, budget_tokens: Any = None, time_limit: Any 
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise UsageError(f"{name} must be a number above 0, not {value!a}")
+            raise UsageError(f"{name} must be a number above 0, not {value!r}")
     if budget_tokens is not None and budget_tokens != int(budget_tokens):
-        raise UsageError(f"budget_tokens must be a whole number of tokens, not {budget_tokens!a}")
+        raise UsageError(f"budget_tokens must be a whole number of tokens, not {budget_tokens!r}")
     return Allowance(
         budget=budget, budget_tokens=int(budget_tokens) if budget_tokens is not None else None, time_limit=time_limit
     )

@@ -66,7 +66,7 @@ def _pause_seconds(writer: SessionWriter, retry: Retry, error: Exception, failur
     """How long to wait before the same request is sent again; None: never."""
     decided = retry.on(error) if retry.on is not None else None
     if decided is not None and not isinstance(decided, bool | int | float):
-        raise UsageError(f"Retry(on=) returns True, False, None or seconds, not {decided!a}") from error
+        raise UsageError(f"Retry(on=) returns True, False, None or seconds, not {decided!r}") from error
     if decided is False or (decided is None and not is_transient(error)):
         return None
     if decided is not None and decided is not True:

@@ -135,7 +135,7 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
     try:
         return checked_seconds(float(asked)) if asked else LEASE_SECONDS
     except ValueError:
-        raise UsageError(f"RELIGHT_LEASE_SECONDS must be a number of seconds, not {asked!a}") from None
+        raise UsageError(f"RELIGHT_LEASE_SECONDS must be a number of seconds, not {asked!r}") from None
 
 
 def checked_wait(seconds: float | None) -> float:
@@ -143,7 +143,7 @@ def checked_wait(seconds: float | None) -> float:
     if seconds is None:
         return 0.0
     if type(seconds) not in (int, float) or not 0 <= seconds < _MAX_LEASE_SECONDS:
-        raise UsageError(f"wait is a number of seconds, not {seconds!a}")
+        raise UsageError(f"wait is a number of seconds, not {seconds!r}")
     return float(seconds)
 
 
@@ -169,7 +169,7 @@ def opened_within(context: Context, wait: float | None, make: Callable[[float], 
 def checked_seconds(lease_seconds: float) -> float:
     """`lease_seconds` if it is a positive number below the bound."""
     if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _MAX_LEASE_SECONDS:
-        raise UsageError(f"lease_seconds must be a number above 0, not {lease_seconds!a}")
+        raise UsageError(f"lease_seconds must be a number above 0, not {lease_seconds!r}")
     return float(lease_seconds)
 
 

@@ -356,7 +356,7 @@ class SessionWriter:
     def refuse_running(self, effect: EffectKey) -> None:
         if effect in self.running:
             hints = ["its outcome is recorded when it has ended; wait for it"]
-            raise UsageError(f"{effect[1]!a} is still running in this process", hints=hints)
+            raise UsageError(f"{effect[1]!r} is still running in this process", hints=hints)
 
     # -- waiting ----------------------------------------------------------------------------------------------
 

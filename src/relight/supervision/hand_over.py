@@ -153,7 +153,7 @@ def target_of(context: Context, identity: Identity, agent: str) -> tuple[AgentAd
     adapter = context.agents.of(command) if command else context.agents.named("command")
     if adapter.name not in able:
         raise UsageError(
-            f"{agent[:100]!a} is no coding agent that a session can be handed over to", hints=_choice(able)
+            f"{agent[:100]!r} is no coding agent that a session can be handed over to", hints=_choice(able)
         )
     return adapter, command
 
@@ -189,7 +189,7 @@ def spoken_at(context: Context, found: Found, fold: Fold) -> Source | None:
 def plain_messages(context: Context, found: Found, format: str) -> list[dict[str, Any]]:
     """The conversation at a checkpoint as messages of a provider's API."""
     if format not in WRITERS:
-        raise UsageError(f"no plain messages of format {format[:50]!a}", hints=[f"one of {', '.join(sorted(WRITERS))}"])
+        raise UsageError(f"no plain messages of format {format[:50]!r}", hints=[f"one of {', '.join(sorted(WRITERS))}"])
     source = spoken_at(context, found, load(context.store, found))
     if source is None:
         return []

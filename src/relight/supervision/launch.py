@@ -153,7 +153,7 @@ def check_failover(context: Context, adapter: AgentAdapter, policy: RunPolicy) -
     able = sorted(one.name for one in context.agents.known() if one.dialect is not None)
     for name in policy.fallback:
         if name not in able or name == adapter.name:
-            raise UsageError(f"{name[:50]!a} cannot continue a session of {adapter.name}", hints=[f"one of {able}"])
+            raise UsageError(f"{name[:50]!r} cannot continue a session of {adapter.name}", hints=[f"one of {able}"])
         if policy.approve and not context.agents.named(name).capabilities.approvals:
             raise UsageError(
                 f"{name} cannot be made to wait for a decision", hints=["leave out --approve, or this agent"]

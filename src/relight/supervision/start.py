@@ -559,7 +559,7 @@ def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply 
     try:
         minutes = float(given) if given else estimating.CACHE_MINUTES
     except ValueError:
-        raise UsageError(f"RELIGHT_CACHE_MINUTES must be a number of minutes, not {given[:50]!a}") from None
+        raise UsageError(f"RELIGHT_CACHE_MINUTES must be a number of minutes, not {given[:50]!r}") from None
     now_us = context.clock.now_us()
     return estimating.first_reply(fold, provider=identity.provider, now_us=now_us, cache_minutes=minutes)
 

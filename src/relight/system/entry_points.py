@@ -46,7 +46,7 @@ class EntryPoint(msgspec.Struct, frozen=True, order=True):
 
     @property
     def title(self) -> str:
-        return f"{self.kind} {self.name!a} of {self.distribution} {self.version}"
+        return f"{self.kind} {self.name!r} of {self.distribution} {self.version}"
 
 
 @cache
@@ -94,7 +94,7 @@ def _may_be_any() -> bool:
 def conflict(point: EntryPoint, built_in: Collection[str]) -> str | None:
     """Why this entry point is not used: its name is taken. None if it is used."""
     if point.name in built_in:
-        return f"{point.name!a} is built in"
+        return f"{point.name!r} is built in"
     first = next(one for one in installed(point.group) if one.name == point.name)
     return None if first == point else f"{first.title} has the same name"
 

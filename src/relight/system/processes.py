@@ -37,11 +37,11 @@ class LocalProcesses:
             raise UsageError("no command given", hints=["relight run -- python agent.py"])
         program = program_of(command[0], directory)
         if program is None:
-            raise UsageError(f"no program called {command[0]!a}", hints=["give the command after --, word by word"])
+            raise UsageError(f"no program called {command[0]!r}", hints=["give the command after --, word by word"])
         interpreter = missing_interpreter(program)
         if interpreter is not None:
             hints = [f"install it, or change the first line of {program}"]
-            raise UsageError(f"{command[0]!a} needs the interpreter {interpreter!a}, which is missing", hints=hints)
+            raise UsageError(f"{command[0]!r} needs the interpreter {interpreter!r}, which is missing", hints=hints)
 
     def orphans(self, session: str) -> list[int]:
         family = set(ancestors(os.getpid()))

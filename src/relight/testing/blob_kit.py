@@ -142,7 +142,7 @@ def a_name_that_is_none_is_refused(blobs: Blobs) -> None:
                 attempt()
             except ValueError:
                 continue
-            raise AssertionError(f"the name {key!a} was taken")
+            raise AssertionError(f"the name {key!r} was taken")
 
 
 def it_names_its_location(blobs: Blobs) -> None:

@@ -131,7 +131,7 @@ class RecorderRuntime:
             raise Refused(f"{handle}: pid {before.pid} still runs there")
         # Checked like a real runtime does: tests of a missing program must not depend on the runtime.
         if program_of(command[0], directory) is None:
-            raise AgentFailed(f"cannot start {command[0]!a}: no such file")
+            raise AgentFailed(f"cannot start {command[0]!r}: no such file")
         child = RecordedChild(_FIRST_PID + len(self.children), handle, command, directory, environment)
         self.children.append(child)
         self._places[handle] = child
@@ -149,7 +149,7 @@ class RecorderRuntime:
             return self.probes[handle]
         child = self._places.get(handle)
         if child is None:
-            return Probe(liveness="absent", text=f"no handle {handle!a}")
+            return Probe(liveness="absent", text=f"no handle {handle!r}")
         exit = child.poll()
         text = f"pid {child.pid} lives" if exit is None else f"it has ended ({exit})"
         return Probe(liveness="alive" if exit is None else "dead", pid=child.pid, exit=exit, text=text)
@@ -158,7 +158,7 @@ class RecorderRuntime:
         self._note(Call(verb="deliver", handle=handle, text=text))
         child = self._places.get(handle)
         if child is None or child.poll() is not None:
-            raise Refused(f"no agent lives in {handle!a}; nothing was sent")
+            raise Refused(f"no agent lives in {handle!r}; nothing was sent")
         child.typed.append(text)
 
     def destroy(self, handle: str) -> None:

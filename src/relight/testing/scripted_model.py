@@ -86,7 +86,7 @@ def _parts(reply: object) -> list[str | Calls]:
     for part in parts:
         if not isinstance(part, str) and not (isinstance(part, Mapping) and all(map(_is_call, part.items()))):
             raise UsageError(
-                f"a scripted reply is a text, {{tool: {{argument: value}}}}, or a list of both, not {part!a}"
+                f"a scripted reply is a text, {{tool: {{argument: value}}}}, or a list of both, not {part!r}"
             )
     return parts
 

@@ -167,7 +167,7 @@ def _counts_in(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _count(name: str, value: Any) -> None:
     if value is not None and _as_count(value) is None:
-        raise UsageError(f"usage: {name} must be a whole number of tokens, not {value!a}")
+        raise UsageError(f"usage: {name} must be a whole number of tokens, not {value!r}")
 
 
 def _as_count(value: Any) -> int | None:
@@ -182,7 +182,7 @@ def _cost(given: Mapping[str, Any]) -> float | None:
         if value is None:
             continue
         if not _is_number(value) or not math.isfinite(value) or value < 0:
-            raise UsageError(f"usage: {name} is a number, not {value!a}", hints=[f"float({value!a})"])
+            raise UsageError(f"usage: {name} is a number, not {value!r}", hints=[f"float({value!r})"])
         return float(value)
     return None
 
@@ -195,9 +195,9 @@ def _checked(usage: Usage) -> Usage:
     """The usage if all its fields have valid types: a struct accepts anything."""
     for field in Usage.__struct_fields__[:-1]:
         if type(getattr(usage, field)) is not int:
-            raise UsageError(f"the tokens of a Usage are whole numbers, not {field}={getattr(usage, field)!a}")
+            raise UsageError(f"the tokens of a Usage are whole numbers, not {field}={getattr(usage, field)!r}")
     if usage.cost is not None and (type(usage.cost) not in (int, float) or not math.isfinite(usage.cost)):
-        raise UsageError(f"the cost of a Usage is a number, or None if unknown; not {usage.cost!a}")
+        raise UsageError(f"the cost of a Usage is a number, or None if unknown; not {usage.cost!r}")
     return usage
 
 

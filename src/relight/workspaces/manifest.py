@@ -108,7 +108,7 @@ class Manifests:
                     waiting.append(entry.ref)
                 elif entry.kind in ("file", "big") and self._stored_bytes(entry) != entry.size_bytes:
                     self._checked.discard(ref)
-                    raise Corrupt(f"{entry.name[:80]!a} is not the {entry.size_bytes} bytes that it says it has")
+                    raise Corrupt(f"{entry.name[:80]!r} is not the {entry.size_bytes} bytes that it says it has")
 
     def check_names(self, tree: bytes, path: bytes) -> None:
         """Corrupt if directories that reference one another make far more names than are stored.
@@ -149,7 +149,7 @@ class Manifests:
         """The chunks of a large file; Corrupt if there are more than its size allows."""
         chunks = decode_chunks(self._pool.read(entry.ref))
         if (len(chunks) - 1) * (CHUNK_BYTES // 2) > entry.size_bytes:
-            raise Corrupt(f"{entry.name[:80]!a} has {len(chunks)} chunks and says it has {entry.size_bytes} bytes")
+            raise Corrupt(f"{entry.name[:80]!r} has {len(chunks)} chunks and says it has {entry.size_bytes} bytes")
         return chunks
 
     def differing(self, one: bytes, other: bytes) -> tuple[Flat, Flat]:
@@ -247,7 +247,7 @@ class Manifests:
             piece = self._pool.read(ref)
             left -= len(piece)
             if left < 0:
-                raise Corrupt(f"{entry.name[:80]!a} is longer than the {entry.size_bytes} bytes that it says it has")
+                raise Corrupt(f"{entry.name[:80]!r} is longer than the {entry.size_bytes} bytes that it says it has")
             yield piece
         if left:
-            raise Corrupt(f"{entry.name[:80]!a} is shorter than the {entry.size_bytes} bytes that it says it has")
+            raise Corrupt(f"{entry.name[:80]!r} is shorter than the {entry.size_bytes} bytes that it says it has")

@@ -69,4 +69,4 @@ def _size(name: str, value: str | None, default: int | None) -> int | None:
         return int(float(found[1]) * 1024 ** _POWERS[found[2].lower()])
     if value.strip().lower() == "none" and name != "RELIGHT_FILE_CAP":
         return None
-    raise UsageError(f"{name} is a size such as 500 MB or 2 GB, not {value[:40]!a}")
+    raise UsageError(f"{name} is a size such as 500 MB or 2 GB, not {value[:40]!r}")

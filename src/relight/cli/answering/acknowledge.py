@@ -31,7 +31,7 @@ def acknowledge(cli: CliContext, ref: str, period: str | None, off: bool, as_jso
         except ValueError:
             days = None
         if days is None:
-            raise UsageError(f"not a time: {period[:50]!a}", hints=["write 30m, 8h, 2d or 1w"])
+            raise UsageError(f"not a time: {period[:50]!r}", hints=["write 30m, 8h, 2d or 1w"])
         seconds = days * 86_400
     with cli.opened() as rl:
         info = rl.sessions.get(ref)

@@ -211,7 +211,7 @@ def moment_of(text: str | None, now: datetime) -> datetime | None:
         return found if found.tzinfo is not None else found.astimezone()
     except ValueError:
         raise UsageError(
-            f"not a time: {text!a}", hints=["for example +90s, +2h, 22:30, 2026-12-24T08:00, 2026-12-24T08:00+01:00"]
+            f"not a time: {text!r}", hints=["for example +90s, +2h, 22:30, 2026-12-24T08:00, 2026-12-24T08:00+01:00"]
         ) from None
 
 

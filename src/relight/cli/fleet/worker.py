@@ -113,7 +113,7 @@ def _sweep_seconds(default: float) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 3600:
-        raise UsageError(f"RELIGHT_SWEEP_SECONDS is a number of seconds from 0.1 to 3600, not {asked!a}")
+        raise UsageError(f"RELIGHT_SWEEP_SECONDS is a number of seconds from 0.1 to 3600, not {asked!r}")
     return seconds
 
 

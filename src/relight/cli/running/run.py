@@ -176,7 +176,7 @@ def roots_of(given: tuple[str, ...]) -> dict[str, str]:
         name, directory = (named[1], named[2]) if named else (DEFAULT_ROOT, one)
         if name in roots:
             hints = ["name them: --workspace code=src --workspace docs=../docs"]
-            raise UsageError(f"two workspaces named {name!a}", hints=hints)
+            raise UsageError(f"two workspaces named {name!r}", hints=hints)
         roots[name] = directory
     return roots
 

@@ -225,7 +225,7 @@ def _refused(what: str, own: Format | None) -> InvalidMessage:
 
 def _shape(message: ProviderDict) -> str:
     role = message.get("role")
-    return f"a dict with the role {role!a}" if role is not None else f"a dict that is no message: {_keys(message)}"
+    return f"a dict with the role {role!r}" if role is not None else f"a dict that is no message: {_keys(message)}"
 
 
 def _keys(message: Mapping[Any, Any]) -> str:

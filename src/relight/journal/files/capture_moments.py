@@ -20,7 +20,7 @@ def check_moments(given: object) -> str | float:
         return str(given)
     if isinstance(given, int | float) and not isinstance(given, bool) and given > 0:
         return float(given)
-    raise UsageError(f"unknown moment for snapshots: {given!a}", hints=['"step", "turn", "manual", or seconds'])
+    raise UsageError(f"unknown moment for snapshots: {given!r}", hints=['"step", "turn", "manual", or seconds'])
 
 
 def is_due(moments: str | float, kind: StepKind, *, is_reply: bool, seconds_since: float) -> bool:

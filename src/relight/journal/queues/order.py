@@ -75,7 +75,7 @@ def first_rows(rows: Iterable[QueueRow], limit: int) -> list[QueueRow]:
 def checked_position(queue: str, *, priority: int, wants: Iterable[str], since_us: int) -> QueuePosition:
     """A queue position from user input, or UsageError."""
     if type(priority) is not int or abs(priority) > MAX_PRIORITY:
-        raise UsageError(f"priority must be a whole number up to {MAX_PRIORITY}, not {priority!a}")
+        raise UsageError(f"priority must be a whole number up to {MAX_PRIORITY}, not {priority!r}")
     labels = tuple(sorted({checked_label(one) for one in wants}))
     if len(labels) > MAX_WANTS:
         raise UsageError(f"a session may want {MAX_WANTS} labels of its worker, not {len(labels)}")

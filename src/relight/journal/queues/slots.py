@@ -81,7 +81,7 @@ def _recent(queue: Queue, slots: Slots, now: Instant) -> tuple[Instant, ...]:
 def checked_concurrency(value: int | None) -> int | None:
     """How many at once; None and 0 mean unlimited."""
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_CONCURRENCY):
-        raise UsageError(f"concurrency must be a number up to {MAX_CONCURRENCY}, not {value!a}")
+        raise UsageError(f"concurrency must be a number up to {MAX_CONCURRENCY}, not {value!r}")
     return value or None
 
 
@@ -98,7 +98,7 @@ def parse_rate(text: str) -> Rate | None:
         rate = Rate(starts=0, seconds=0)
     if not 1 <= rate.starts <= MAX_STARTS or not 0 < rate.seconds <= 7 * 86_400:
         hints = ["for example 10/min, 2/s, 1/30s, none", f"at most {MAX_STARTS} starts, at most 7day"]
-        raise UsageError(f"not a rate: {text!a}", hints=hints)
+        raise UsageError(f"not a rate: {text!r}", hints=hints)
     return rate
 
 

@@ -65,7 +65,7 @@ class ProcessRuntime(LocalProcesses):
                     os.close(descriptor)
             if opened is not None:
                 opened.close()
-            raise AgentFailed(f"cannot start {command[0]!a}: {error}") from None
+            raise AgentFailed(f"cannot start {command[0]!r}: {error}") from None
         finally:
             os.close(child_errors)
             if child_output is not None:

@@ -129,7 +129,7 @@ class SandboxRuntime:
         where = view.checked(directory, self._private)
         program = program_of(command[0], directory)
         if program is None:
-            raise AgentFailed(f"cannot start {command[0]!a}: no such program")
+            raise AgentFailed(f"cannot start {command[0]!r}: no such program")
         roots = [root for one in (program, sys.executable) for root in view.roots_of(one, self._private)]
         isolation = view.isolation(
             network=self._network,

@@ -86,7 +86,7 @@ class TmuxRuntime(LocalProcesses):
         variables = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
         data = launch.pack(words, os.fsencode(os.path.abspath(directory)), variables)
         if data.count(b"\0") != 1 + len(words) + sum(name not in launch.OF_THE_TERMINAL for name in variables):
-            raise AgentFailed(f"cannot start {command[0]!a}: a word or variable holds a NUL")
+            raise AgentFailed(f"cannot start {command[0]!r}: a word or variable holds a NUL")
         path = self._server.directory / f"launch-{secrets.token_hex(8)}"
         with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(data)

@@ -162,7 +162,7 @@ class Server:
 def checked(handle: str) -> str:
     """The handle, if tmux can only read it as a name; else UsageError."""
     if not _HANDLE.fullmatch(handle):
-        raise UsageError(f"not a handle for tmux: {handle!a}", hints=["letters, digits, - and _, at most 100"])
+        raise UsageError(f"not a handle for tmux: {handle!r}", hints=["letters, digits, - and _, at most 100"])
     return handle
 
 

@@ -199,7 +199,7 @@ def moment(given: str | None, now_us: int) -> int | None:
         time = datetime.fromisoformat(given)
         return max(0, microseconds(time if time.tzinfo else time.replace(tzinfo=UTC)))
     except (ValueError, OverflowError):
-        raise UsageError(f"not a time: {given!a}", hints=["for example 2026-11-15T05:44:51Z, or 8h ago: 8h"]) from None
+        raise UsageError(f"not a time: {given!r}", hints=["for example 2026-11-15T05:44:51Z, or 8h ago: 8h"]) from None
 
 
 def _pairs(labels: list[str]) -> dict[str, str]:
@@ -207,7 +207,7 @@ def _pairs(labels: list[str]) -> dict[str, str]:
     for one in labels:
         name, separator, value = one.partition("=")
         if not separator or not name:
-            raise UsageError(f"a label is KEY=VALUE, not {one[:100]!a}")
+            raise UsageError(f"a label is KEY=VALUE, not {one[:100]!r}")
         pairs[name] = value
     return pairs
 

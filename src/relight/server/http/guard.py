@@ -73,7 +73,7 @@ class Guard:
         name = _host_name(given) if _HOST.fullmatch(given) else given
         known = name == self.own_name or name in self.settings.hosts
         if not known and not (self.settings.any_address and _is_address(name)):
-            raise NotSameSite(f"unknown host name: {name[:100]!a}", hints=["relight serve --name HOST"])
+            raise NotSameSite(f"unknown host name: {name[:100]!r}", hints=["relight serve --name HOST"])
 
     def accepts_cookies(self, request: Request) -> bool:
         """Whether a login cookie is valid at this Host: not where browsers send it to other local servers too."""

@@ -181,7 +181,7 @@ def install(app: FastAPI) -> None:
     async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = {404: NotFound.code}.get(error.status_code, UsageError.code)
-        detail = f"no such path: {path_of(request)[:200]!a}" if error.status_code == 404 else str(error.detail)
+        detail = f"no such path: {path_of(request)[:200]!r}" if error.status_code == 404 else str(error.detail)
         problem = Problem(status=error.status_code, code=code, detail=detail, hints=("see /openapi.json",))
         answered = answer_problem(request, problem)
         answered.headers.update(error.headers or {})

@@ -67,7 +67,7 @@ def checked(url: str, allow: Sequence[str]) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UsageError(f"not a URL: {url[:100]!a}") from None
+        raise UsageError(f"not a URL: {url[:100]!r}") from None
     if len(url) > _MAX_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
         raise UsageError(f"a callback address is printable ASCII of at most {_MAX_LENGTH} characters, without spaces")
     if parts.scheme not in _PORTS or not parts.hostname or port == 0:

@@ -56,7 +56,7 @@ def run_open_calls(
 def check_parallel(parallel: int) -> int:
     """The number of calls at a time, if it is one."""
     if type(parallel) is not int or parallel < 1:
-        raise UsageError(f"parallel is the number of calls that run at a time, 1 or more, not {parallel!a}")
+        raise UsageError(f"parallel is the number of calls that run at a time, 1 or more, not {parallel!r}")
     return parallel
 
 

@@ -71,12 +71,12 @@ def _wake_us(writer: SessionWriter, seconds: float | None, until: datetime | flo
         raise UsageError("sleep takes a number of seconds or until=", hints=["s.sleep(3600), s.sleep(until=MOMENT)"])
     if seconds is not None:
         if type(seconds) not in (int, float) or not 0 <= seconds < _MAX_SECONDS:
-            raise UsageError(f"sleep takes a number of seconds from 0, not {seconds!a}")
+            raise UsageError(f"sleep takes a number of seconds from 0, not {seconds!r}")
         return _now_us(writer) + round(seconds * 1e6)
     # A datetime without a time zone is local time.
     moment = until.timestamp() if isinstance(until, datetime) else until
     if not isinstance(moment, int | float) or isinstance(moment, bool) or not 0 <= moment <= LATEST_US / 1e6:
-        raise UsageError(f"until is a datetime or a timestamp, not {until!a}")
+        raise UsageError(f"until is a datetime or a timestamp, not {until!r}")
     return round(moment * 1e6)
 
 

@@ -104,7 +104,7 @@ class Tool(Generic[_P, _R]):
                 return {"toolSpec": {**known, "inputSchema": {"json": parameters}}}
             case "gemini":
                 return {**known, "parametersJsonSchema": parameters}
-        raise UsageError(f"unknown provider {provider!a}", hints=[f"one of: {', '.join(get_args(Provider))}"])
+        raise UsageError(f"unknown provider {provider!r}", hints=[f"one of: {', '.join(get_args(Provider))}"])
 
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
         """Run it. A function with a parameter `idempotency_key` gets the key of the effect."""
@@ -183,15 +183,15 @@ def tool(
     one that failed, with growing pauses; only for effects that may run again.
     """
     if effect not in EFFECTS:
-        raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
+        raise UsageError(f"unknown effect {effect!r}", hints=[f"one of: {', '.join(EFFECTS)}"])
     if (effect == "probe") != (probe is not None):
         raise UsageError('effect="probe" and probe=function belong together')
     if type(approve) is not bool and not callable(approve):
-        raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!a}")
+        raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!r}")
     if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _MAX_SECONDS):
-        raise UsageError(f"timeout is a number of seconds above 0, not {timeout!a}")
+        raise UsageError(f"timeout is a number of seconds above 0, not {timeout!r}")
     if type(retries) is not int or retries < 0:
-        raise UsageError(f"retries is a number of further tries, 0 or more, not {retries!a}")
+        raise UsageError(f"retries is a number of further tries, 0 or more, not {retries!r}")
     if retries and effect == "once":
         hints = ['declare effect="idempotent", or effect="probe" with a function that finds out whether it took effect']
         raise UsageError("a tool with effect once is never run again on its own, so it has no retries", hints=hints)

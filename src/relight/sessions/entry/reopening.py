@@ -103,4 +103,4 @@ def _another(identity: Identity, what: str, before: Any, given: Any) -> Conflict
         "begin a new session under this name: rl.session(..., resume=False)",
         "or give this one another name",
     ]
-    return Conflict(f"{name}: its {what} is {before!a}, not {given!a}: it is another session", hints=hints)
+    return Conflict(f"{name}: its {what} is {before!r}, not {given!r}: it is another session", hints=hints)

@@ -58,7 +58,7 @@ class Turns:
         guard: LoopGuard,
     ) -> None:
         if in_doubt not in ("tell", "wait"):
-            raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
+            raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!r}')
         check_prompt(prompt)
         self.writer = writer
         self._tools: Mapping[str, Tool[Any, Any]] | None = toolbox(tools) if tools is not None else None

@@ -168,7 +168,7 @@ def find_named(cursor: Cursor, name: str) -> Record | None:
         return None
     record = ROWS.read_record(row)
     if record.identity.name != name:
-        raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
+        raise Corrupt(f"it is found under the name {name!r}, which is not its own", session=record.identity.id)
     return record
 
 

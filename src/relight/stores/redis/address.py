@@ -46,9 +46,9 @@ def parse(url: str) -> Address:
     prefix = ours.get("prefix", DEFAULT_PREFIX)
     demanded = ours.get("durability")
     if base.partition("://")[0] not in SCHEMES or not _PREFIX.fullmatch(prefix):
-        raise UsageError(f"not an address of a Redis store: {without_password(url)!a}", hints=[f"such as {_EXAMPLE}"])
+        raise UsageError(f"not an address of a Redis store: {without_password(url)!r}", hints=[f"such as {_EXAMPLE}"])
     if demanded is not None and demanded not in get_args(Level):
-        raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(get_args(Level))])
+        raise UsageError(f"no durability called {demanded!r}", hints=["there are: " + ", ".join(get_args(Level))])
     return Address(
         url=url,
         driver=f"{base}?{others}" if others else base,

@@ -50,7 +50,7 @@ class Sessions:
                 return None
             # Read again: the name may have moved to another session between the two reads.
             if holder == self._server.execute("HGET", self._keys.names, text_bytes(name)):
-                raise Corrupt(f"the name {name!a} leads to a session that does not hold it", session=bytes_text(holder))
+                raise Corrupt(f"the name {name!r} leads to a session that does not hold it", session=bytes_text(holder))
         raise StoreUnavailable(f"{name}: sessions with this name keep changing")
 
     def find_prefixed(self, prefix: str, limit: int) -> list[Record]:

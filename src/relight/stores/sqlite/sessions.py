@@ -129,7 +129,7 @@ def find_named(cursor: apsw.Cursor, database: Database, name: str) -> Record | N
         return None
     record = ROWS.read_record(row)
     if record.identity.name != name:
-        raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
+        raise Corrupt(f"it is found under the name {name!r}, which is not its own", session=record.identity.id)
     return trusted_record(cursor, database.watermark, row[0], record)
 
 

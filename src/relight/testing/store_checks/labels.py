@@ -55,10 +55,10 @@ def any_label_is_text(trial: Trial) -> None:
     session = trial.working(1)
     for seq, label in enumerate(("ümläut", "a b", "%", "\ud800", "\ufdd0", "'\"", "\x00", ""), 1):
         trial.store.label(session, seq, label, 0)
-        equal(trial.store.find_label(session, label), seq, f"label {label!a}")
+        equal(trial.store.find_label(session, label), seq, f"label {label!r}")
         committed = trial.append(session, label=label)
-        equal(trial.steps(session)[-1].label, label, f"label {label!a} in the step")
-        equal(trial.store.find_label(session, label), committed.step.seq, f"label {label!a} given again")
+        equal(trial.steps(session)[-1].label, label, f"label {label!r} in the step")
+        equal(trial.store.find_label(session, label), committed.step.seq, f"label {label!r} given again")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -129,7 +129,7 @@ def a_search_is_for_text_not_for_patterns(trial: Trial) -> None:
     percent = trial.begin(task="raise coverage to 100% (a_b)", name="cover")
     trial.begin(task="raise coverage to 100 percent (axb)", labels={"owner": "Ana"})
     for text, expected in (("100%", 1), ("a_b", 1), ("A_B", 1), ("coverage", 2), ("COVER", 2), ("owner=ana", 1)):
-        equal(len(trial.store.list_sessions(Query(text=text))), expected, f"{text!a} is found {expected} times")
+        equal(len(trial.store.list_sessions(Query(text=text))), expected, f"{text!r} is found {expected} times")
     equal(ids(trial.store.list_sessions(Query(text=percent[4:20]))), [percent], "a part of the id")
     equal(trial.store.list_sessions(Query(text="'; DROP TABLE sessions; --")), [], "text is data")
     equal(trial.store.list_sessions(Query(text="\ud800")), [], "odd text is text")

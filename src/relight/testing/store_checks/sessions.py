@@ -47,18 +47,18 @@ def a_session_comes_back_as_it_was_given(trial: Trial) -> None:
         head = Head(session=identity.id, seq=3, head=3, said=text, reason=text, status="waiting")
         trial.store.create(identity, head)
         record = trial.record(identity.id)
-        equal((record.identity, record.head), (identity, head), f"a session with {text!a} comes back")
+        equal((record.identity, record.head), (identity, head), f"a session with {text!r} comes back")
 
 
 def an_unknown_session_is_not_found(trial: Trial) -> None:
     """A missing session is None, an empty list or NotFound, never another error."""
     trial.begin(name="present")
     for odd in ("0" * 32, "", "nothing", *_ODD_TEXTS[2:]):
-        equal(trial.store.find(odd), None, f"find {odd!a}")
-        equal(trial.store.find_named(odd), None, f"find_named {odd!a}")
-        equal(trial.steps(odd), [], f"steps of {odd!a}")
-        equal(trial.store.checkpoints(odd), [], f"checkpoints of {odd!a}")
-        equal(trial.store.find_label(odd, "x"), None, f"labels of {odd!a}")
+        equal(trial.store.find(odd), None, f"find {odd!r}")
+        equal(trial.store.find_named(odd), None, f"find_named {odd!r}")
+        equal(trial.steps(odd), [], f"steps of {odd!r}")
+        equal(trial.store.checkpoints(odd), [], f"checkpoints of {odd!r}")
+        equal(trial.store.find_label(odd, "x"), None, f"labels of {odd!r}")
         for act in _acts_on(trial, odd):
             refused(act, NotFound)
 
@@ -106,7 +106,7 @@ def a_name_is_exact(trial: Trial) -> None:
     """A name is found only by its exact text: no part, other case or pattern."""
     trial.begin(name="Build.7")
     for near in ("build.7", "Build", "Build.77", "Build_7", "B%", "Build.7 ", ""):
-        equal(trial.store.find_named(near), None, f"{near!a} is another name")
+        equal(trial.store.find_named(near), None, f"{near!r} is another name")
     require(trial.store.find_named("Build.7") is not None, "the name itself is found")
 
 
@@ -132,7 +132,7 @@ def a_prefix_finds_ids_that_begin_with_it(trial: Trial) -> None:
     equal(ids(trial.store.find_prefixed("cafe", 2)), ["cafea1", "cafea2"], "no more than the limit")
     equal(ids(trial.store.find_prefixed("cafd", 2)), ["cafd"], "a full id is a prefix of itself")
     for pattern in ("caf_", "caf%", "CAFE", "cafe ", "cafez"):
-        equal(trial.store.find_prefixed(pattern, 9), [], f"{pattern!a} is no prefix")
+        equal(trial.store.find_prefixed(pattern, 9), [], f"{pattern!r} is no prefix")
 
 
 def what_was_given_cannot_be_changed_afterwards(trial: Trial) -> None:

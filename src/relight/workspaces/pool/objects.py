@@ -61,7 +61,7 @@ def snapshot_ref(snapshot: str) -> bytes:
     except ValueError:
         ref = b""
     if kind != "sha256" or len(ref) != HASH_BYTES:
-        raise Corrupt(f"not a snapshot id: {snapshot[:100]!a}")
+        raise Corrupt(f"not a snapshot id: {snapshot[:100]!r}")
     return ref
 
 
@@ -135,7 +135,7 @@ def read_directory(read: Read, ref: bytes, *, at_root: bool) -> Iterator[tuple[b
 def check_name(name: bytes) -> None:
     """Corrupt unless the name is a plain name inside its directory."""
     if name in _NO_NAMES or len(name) > NAME_MAX_BYTES or b"/" in name or b"\0" in name:
-        raise Corrupt(f"not a valid file name: {name[:80]!a}")
+        raise Corrupt(f"not a valid file name: {name[:80]!r}")
 
 
 def is_git(name: bytes) -> bool:
@@ -165,7 +165,7 @@ def _check_all(entries: list[Entry], before: bytes, at_root: bool) -> None:
 def _check(entry: Entry, before: bytes, at_root: bool) -> None:
     check_name(entry.name)
     if entry.name <= before:
-        raise Corrupt(f"a directory out of order at {entry.name[:80]!a}")
+        raise Corrupt(f"a directory out of order at {entry.name[:80]!r}")
     if at_root and is_git(entry.name) and entry.kind != "skip":
         raise Corrupt("a snapshot that holds the root's .git")
     _check_entry(entry)
@@ -173,11 +173,11 @@ def _check(entry: Entry, before: bytes, at_root: bool) -> None:
 
 def _check_entry(entry: Entry) -> None:
     if entry.kind in ("file", "big", "dir") and len(entry.ref) != HASH_BYTES:
-        raise Corrupt(f"an entry without content at {entry.name[:80]!a}")
+        raise Corrupt(f"an entry without content at {entry.name[:80]!r}")
     if entry.kind == "link" and not (0 < len(entry.ref) < 4096 and b"\0" not in entry.ref):
-        raise Corrupt(f"a link without a target at {entry.name[:80]!a}")
+        raise Corrupt(f"a link without a target at {entry.name[:80]!r}")
     if entry.mode & ~0o7777 or entry.size_bytes < 0 or abs(entry.mtime_ns) >= 1 << 63:
-        raise Corrupt(f"an entry out of bounds at {entry.name[:80]!a}")
+        raise Corrupt(f"an entry out of bounds at {entry.name[:80]!r}")
 
 
 def _typed(decoder: msgspec.msgpack.Decoder[T], tag: bytes, data: bytes) -> T:

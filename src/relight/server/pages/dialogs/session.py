@@ -135,7 +135,7 @@ def _planned(context: DialogContext, agent: str | None) -> tuple[ResumePlan, str
         return context.rl.runs.plan(ref), ""
     try:
         if agent not in context.rl.runs.agents():  # a command line is not taken from an address
-            raise UsageError(f"no coding agent {agent[:50]!a}")
+            raise UsageError(f"no coding agent {agent[:50]!r}")
         return context.rl.runs.plan(ref, options=ResumeOptions(agent=agent)), ""
     except (UsageError, NotResumable) as error:
         return context.rl.runs.plan(ref), error.message
