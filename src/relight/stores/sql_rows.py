@@ -15,7 +15,7 @@ from relight.errors import Corrupt
 from relight.journal.chain import seal
 from relight.journal.codec import Undecodable, decode_open
 from relight.journal.search.names import searchable
-from relight.ports.store import CheckpointRow, Record
+from relight.ports.store import CheckpointRow, Query, Record
 from relight.stores.damaged_rows import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
@@ -38,6 +38,11 @@ def row_seal(kind: str, *stored: str | bytes | int) -> bytes:
 def label_seal(sid: int, seq: int, stored_label: str | bytes) -> bytes:
     """The seal of a row of `checkpoint_labels`."""
     return row_seal("label", sid, seq, stored_label)
+
+
+def label_count(query: Query) -> int:
+    """How many entries of the index of labels a query names: as many as `label_pairs` gives."""
+    return len(query.labels) + (query.spawned_by is not None)
 
 
 class SqlRows(Generic[_Text]):
@@ -151,6 +156,24 @@ class SqlRows(Generic[_Text]):
         """The entries in the index of labels, the most selective first."""
         child = [(self._child_of, self._to_stored(spawned_by))] if spawned_by is not None else []
         return child + [(self._to_stored(key), self._to_stored(value)) for key, value in labels.items()]
+
+    def query_values(self, query: Query) -> dict[str, Any]:
+        """Bindings of a list's conditions, but for statuses; `k0`, `v0` and so on are its labels, the leading first."""
+        before_us, before_id = query.before or (0, "")
+        values: dict[str, Any] = {
+            "key": self.optional(query.key),
+            "parent": self.optional(query.parent),
+            "agent": self.optional(query.agent),
+            "provider": self.optional(query.provider),
+            "text": self._to_searched(query.text.casefold()) if query.text is not None else None,
+            "created_since_us": query.created_since_us,
+            "before_us": before_us,
+            "before_id": self._to_stored(before_id),
+            "limit": max(query.limit, 0),
+        }
+        for n, pair in enumerate(self.label_pairs(query.labels, query.spawned_by)):
+            values[f"k{n}"], values[f"v{n}"] = pair
+        return values
 
     def session_row(self, identity: Identity, head: Head) -> Row:
         """Bindings of the statement `insert_session`."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from relight.ports.store import Query
 from relight.stores.postgres.connections import Cursor
-from relight.stores.postgres.rows import ROWS, to_bytes
+from relight.stores.postgres.rows import ROWS
 from relight.stores.postgres.statements import SQL
-from relight.stores.sql_rows import Row
+from relight.stores.sql_rows import Row, label_count
 from relight.values.status import STATUSES, Status
 
 
@@ -26,13 +26,14 @@ def statement_for(query: Query) -> tuple[bytes, dict[str, Any]]:
     """The statement and bindings for a query."""
     name, conditions = _conditions(query)
     where = b" AND ".join(conditions) or SQL["all_sessions"]
-    return SQL[name].replace(b"{where}", where), _values(query)
+    values = {**ROWS.query_values(query), "statuses": sorted(query.statuses or ())}
+    return SQL[name].replace(b"{where}", where), values
 
 
 def _conditions(query: Query) -> tuple[str, list[bytes]]:
     """The name of the statement, and its conditions."""
     statement, before = "list_page", "before_session"
-    labels = range(len(_labels(query)))
+    labels = range(label_count(query))
     led = query.key is not None or query.parent is not None
     if labels and not led:
         statement, before, labels = "list_page_labelled", "before_labelled", labels[1:]
@@ -51,29 +52,6 @@ def _conditions(query: Query) -> tuple[str, list[bytes]]:
     names = [name for name, value in asked.items() if value is not None]
     more = [SQL["with_label"].replace(b"{n}", str(n).encode()) for n in labels]
     return statement, [SQL[name] for name in names] + more
-
-
-def _values(query: Query) -> dict[str, Any]:
-    before_us, before_id = query.before or (0, "")
-    values: dict[str, Any] = {
-        "key": ROWS.optional(query.key),
-        "parent": ROWS.optional(query.parent),
-        "statuses": sorted(query.statuses or ()),
-        "agent": ROWS.optional(query.agent),
-        "provider": ROWS.optional(query.provider),
-        "text": to_bytes(query.text.casefold()) if query.text is not None else None,
-        "created_since_us": query.created_since_us,
-        "before_us": before_us,
-        "before_id": to_bytes(before_id),
-        "limit": max(query.limit, 0),
-    }
-    for n, pair in enumerate(_labels(query)):
-        values[f"k{n}"], values[f"v{n}"] = pair
-    return values
-
-
-def _labels(query: Query) -> list[tuple[bytes, bytes]]:
-    return ROWS.label_pairs(query.labels, query.spawned_by)
 
 
 def counts(cursor: Cursor) -> dict[Status, int]:

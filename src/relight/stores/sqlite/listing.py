@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from relight.ports.store import Place, Query
-from relight.stores.sql_rows import Row
+from relight.stores.sql_rows import Row, label_count
 from relight.stores.sqlite.rows import ROWS, read_text, to_search_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.status import STATUSES, Status
@@ -92,16 +92,12 @@ def _with(statement: str, conditions: list[str]) -> str:
 
 def _other_leads(cursor: apsw.Cursor, query: Query) -> bool:
     """Whether something else than the statuses leads: an agent or provider, if most sessions have one of them."""
-    if query.key is not None or query.parent is not None or _labels(query):
+    if query.key is not None or query.parent is not None or label_count(query):
         return True
     if query.agent is None and query.provider is None:
         return False
     known = counts(cursor)
     return 2 * sum(known.get(one, 0) for one in query.statuses or ()) > sum(known.values())
-
-
-def _labels(query: Query) -> list[tuple[str, str]]:
-    return ROWS.label_pairs(query.labels, query.spawned_by)
 
 
 def _select(cursor: apsw.Cursor, query: Query, *, leading: Status | None) -> list[Row]:
@@ -115,7 +111,7 @@ def _conditions(query: Query, leading: Status | None) -> tuple[str, list[str]]:
         lead = "lead_key"
     elif query.parent is not None:
         lead = "lead_parent"
-    elif _labels(query):
+    elif label_count(query):
         lead = "lead_label"
     elif leading is not None:
         lead = "lead_status"
@@ -141,28 +137,13 @@ def _filters(query: Query, *, lead: str = "") -> list[str]:
     }
     asked.pop(lead.replace("lead_", "with_"), None)
     names = [name for name, value in asked.items() if value is not None]
-    labels = range(1 if lead == "lead_label" else 0, len(_labels(query)))
+    labels = range(1 if lead == "lead_label" else 0, label_count(query))
     return [SQL[name] for name in names] + [SQL["with_label"].replace("{n}", str(n)) for n in labels]
 
 
 def _values(query: Query, leading: Status | None) -> dict[str, Any]:
-    before_us, before_id = query.before or (0, "")
-    values: dict[str, Any] = {
-        "key": ROWS.optional(query.key),
-        "parent": ROWS.optional(query.parent),
-        "status": leading,
-        "statuses": _json.encode(sorted(query.statuses or ())).decode(),
-        "agent": ROWS.optional(query.agent),
-        "provider": ROWS.optional(query.provider),
-        "text": to_search_text(query.text.casefold()) if query.text is not None else None,
-        "created_since_us": query.created_since_us,
-        "before_us": before_us,
-        "before_id": to_text(before_id),
-        "limit": max(query.limit, 0),
-    }
-    for n, pair in enumerate(_labels(query)):
-        values[f"k{n}"], values[f"v{n}"] = pair
-    return values
+    statuses = _json.encode(sorted(query.statuses or ())).decode()
+    return {**ROWS.query_values(query), "status": leading, "statuses": statuses}
 
 
 def counts(cursor: apsw.Cursor) -> dict[Status, int]:
