@@ -9,7 +9,6 @@ imported or run: lines are JSON.
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -37,6 +36,7 @@ from relight.frameworks.claude_agent_sdk.transcripts import SUMMARY, Entry, Seen
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
 from relight.library.facade import Relight
+from relight.library.shared_sessions import OpenSessions, check_library, readable_part
 from relight.sessions.shared import SharedSession, Write
 from relight.values.info import SessionInfo
 
@@ -53,7 +53,6 @@ _NOT_DURABLE: Final = (
     "relight: this call could not be made durable, so it was not started; nothing ran. "
     'Is session_store_flush="eager" set, and does the store answer?'
 )
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 _T = TypeVar("_T")
 
 
@@ -73,12 +72,12 @@ class RelightSessionStore(SessionStore):
         labels: Mapping[str, str] | None = None,
         lease_seconds: float | None = None,
     ) -> None:
-        self._rl = _check_library(rl)
+        self._rl = check_library(rl, "RelightSessionStore(rl)")
         self._workspace = workspace
         self._snapshot = snapshot
         self._labels = dict(labels or {})
         self._lease_seconds = lease_seconds
-        self._open: OrderedDict[str, tuple[SharedSession, SeenLines]] = OrderedDict()
+        self._open: OpenSessions[SeenLines] = OpenSessions(MAX_OPEN)
         self._lock = Lock()
         self._durable: OrderedDict[str, None] = OrderedDict()
         """ids of the latest calls whose line is durable"""
@@ -89,10 +88,7 @@ class RelightSessionStore(SessionStore):
 
     def close(self) -> None:
         """Release the leases of this process; the store stays usable."""
-        with self._lock:
-            opened, self._open = list(self._open.values()), OrderedDict()
-        for shared, _ in opened:
-            shared.close()
+        self._open.close()
 
     # -- hooks ------------------------------------------------------------------------------------------------
 
@@ -206,31 +202,21 @@ class RelightSessionStore(SessionStore):
     def _shared(self, key: SessionKey) -> tuple[SharedSession, SeenLines]:
         project, session = _checked(key, "project_key"), _checked(key, "session_id")
         name = name_of(project, session)
-        with self._lock:
-            if name not in self._open:
-                self._make_room()
-                self._open[name] = (
-                    self._rl.sessions.shared(
-                        name,
-                        agent=AGENT,
-                        provider=PROVIDER,
-                        key=session,
-                        labels={**self._labels, PROJECT_LABEL: project},
-                        workspace=self._workspace,
-                        snapshot=self._snapshot,
-                        lease_seconds=self._lease_seconds,
-                    ),
-                    SeenLines(),
-                )
-            self._open.move_to_end(name)
-            return self._open[name]
 
-    def _make_room(self) -> None:
-        """Close idle sessions if too many are open; they are opened again on demand."""
-        if len(self._open) < MAX_OPEN:
-            return
-        for name in [name for name, (shared, _) in self._open.items() if shared.is_idle][: MAX_OPEN // 4]:
-            self._open.pop(name)[0].forget()
+        def begin() -> tuple[SharedSession, SeenLines]:
+            shared = self._rl.sessions.shared(
+                name,
+                agent=AGENT,
+                provider=PROVIDER,
+                key=session,
+                labels={**self._labels, PROJECT_LABEL: project},
+                workspace=self._workspace,
+                snapshot=self._snapshot,
+                lease_seconds=self._lease_seconds,
+            )
+            return shared, SeenLines()
+
+        return self._open.of(name, begin)
 
     def _sessions(self, project_key: str) -> list[SessionInfo]:
         found = self._rl.sessions.list(agent=AGENT, labels={PROJECT_LABEL: project_key})
@@ -249,17 +235,10 @@ class RelightSessionStore(SessionStore):
         return self._rl.history.load(info.id).state.get(SUMMARY)
 
 
-def _check_library(rl: object) -> Relight:
-    if isinstance(rl, Relight):
-        return rl
-    hints = ["with relight.open() as rl: RelightSessionStore(rl)"]
-    raise UsageError(f"expected the result of relight.open(), not a {type(rl).__name__}", hints=hints)
-
-
 def name_of(project_key: str, session_id: str) -> str:
     """The session's name: the readable part of the transcript's id, and a digest that distinguishes projects."""
     digest = sha256(f"{len(project_key)}:{project_key}{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
-    readable = _ODD.sub("-", session_id)[:80].lstrip("._-")
+    readable = readable_part(session_id, length=80)
     return f"{readable}.{digest[:12]}" if readable else digest[:32]
 
 

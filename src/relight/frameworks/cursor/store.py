@@ -7,13 +7,10 @@ an idempotency key is stored once. Nothing that is stored is imported or run.
 
 from __future__ import annotations
 
-import re
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from threading import Lock
 from typing import Any, Final, Literal
 
 from relight.errors import NotFound, UsageError
@@ -23,6 +20,7 @@ from relight.journal.codec import isolated
 from relight.journal.fold import Fold
 from relight.journal.redaction.recorded_fields import refuse_secret
 from relight.library.facade import Relight, context_of
+from relight.library.shared_sessions import OpenSessions, check_library, readable_part
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE
 from relight.sessions.shared import SharedSession, Write
 
@@ -30,7 +28,6 @@ AGENT: Final = "cursor"
 KIND_LABEL: Final = "cursor"
 MAX_OPEN: Final = 512
 """sessions that stay open between operations"""
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 Kind = Literal["agent", "run", "checkpoints"]
 Payload = Mapping[str, Any]
@@ -42,7 +39,7 @@ class RelightAgentStore:
     def __init__(
         self, rl: Relight, *, labels: Mapping[str, str] | None = None, lease_seconds: float | None = None
     ) -> None:
-        sessions = Sessions(_check_library(rl), dict(labels or {}), lease_seconds)
+        sessions = Sessions(check_library(rl, "RelightAgentStore(rl)"), dict(labels or {}), lease_seconds)
         self._sessions = sessions
         self.agents = Agents(sessions)
         self.runs = Runs(sessions)
@@ -69,24 +66,19 @@ class Sessions:
         self._rl = rl
         self._labels = labels
         self._lease_seconds = lease_seconds
-        self._open: OrderedDict[str, tuple[SharedSession, Keys]] = OrderedDict()
-        self._lock = Lock()
+        self._open: OpenSessions[Keys] = OpenSessions(MAX_OPEN)
 
     def of(self, kind: Kind, key: str) -> SharedSession:
         return self.with_keys(kind, key)[0]
 
     def with_keys(self, kind: Kind, key: str) -> tuple[SharedSession, Keys]:
         name = name_of(kind, key)
-        with self._lock:
-            if name not in self._open:
-                self._make_room()
-                labels = {**self._labels, KIND_LABEL: kind}
-                shared = self._rl.sessions.shared(
-                    name, agent=AGENT, key=key, labels=labels, lease_seconds=self._lease_seconds
-                )
-                self._open[name] = shared, Keys()
-            self._open.move_to_end(name)
-            return self._open[name]
+
+        def begin() -> tuple[SharedSession, Keys]:
+            labels, seconds = {**self._labels, KIND_LABEL: kind}, self._lease_seconds
+            return self._rl.sessions.shared(name, agent=AGENT, key=key, labels=labels, lease_seconds=seconds), Keys()
+
+        return self._open.of(name, begin)
 
     def all(self, kind: Kind) -> list[SharedSession]:
         found = self._rl.sessions.list(agent=AGENT, labels={KIND_LABEL: kind})
@@ -100,17 +92,7 @@ class Sessions:
             refuse_secret(key, "the idempotencyKey", context.redactor)
 
     def close(self) -> None:
-        with self._lock:
-            opened, self._open = list(self._open.values()), OrderedDict()
-        for shared, _ in opened:
-            shared.close()
-
-    def _make_room(self) -> None:
-        if len(self._open) < MAX_OPEN:
-            return
-        # A quarter at once, least recently used first: otherwise every further session would scan the whole table.
-        for name in [name for name, (shared, _) in self._open.items() if shared.is_idle][: MAX_OPEN // 4]:
-            self._open.pop(name)[0].forget()
+        self._open.close()
 
 
 class Agents:
@@ -315,8 +297,7 @@ class Checkpoints:
 def name_of(kind: Kind, key: str) -> str:
     """The session's name: the readable part of the SDK's id, the kind, and a digest that makes it unique."""
     digest = sha256(f"{kind}:{key}".encode("utf-8", "surrogatepass")).hexdigest()
-    readable = _ODD.sub("-", key)[:70].lstrip("._-") or kind
-    return f"{readable}.{kind}-{digest[:16]}"
+    return f"{readable_part(key, length=70) or kind}.{kind}-{digest[:16]}"
 
 
 def _agent_row(fold: Fold, _: object) -> Row | None:
@@ -354,10 +335,3 @@ def _document(payload: Payload, field: str) -> Row:
 def _filter(payload: Payload | None) -> Payload:
     given = (payload or {}).get("filter")
     return given if isinstance(given, Mapping) else {}
-
-
-def _check_library(rl: object) -> Relight:
-    if isinstance(rl, Relight):
-        return rl
-    hints = ["with relight.open() as rl: RelightAgentStore(rl)"]
-    raise UsageError(f"expected the result of relight.open(), not a {type(rl).__name__}", hints=hints)

@@ -28,6 +28,7 @@ from relight.frameworks.openai_agents.items import Item, Waiting
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
 from relight.library.facade import Relight
+from relight.library.shared_sessions import check_library, readable_part
 from relight.sessions.shared import SharedSession, Write
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
@@ -36,7 +37,6 @@ from relight.values.usage import usage_seen
 
 AGENT: Final = "openai-agents"
 PROVIDER: Final = "openai-responses"
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 _MADE: Final = re.compile(r"(?:.*\.)?(?:branch-)?[0-9a-f]{12}")
 """names that this module generates; an id of this form is not used as a name, so that ids cannot collide with them"""
 
@@ -64,7 +64,7 @@ class RelightSession(Branches, SessionABC):
         self.session_settings = (
             coerce_session_settings(session_settings) if session_settings is not None else SessionSettings()
         )
-        self._rl = _check_library(rl)
+        self._rl = check_library(rl, 'RelightSession("user-42", rl)')
         self._options: dict[str, Any] = {
             "labels": dict(labels or {}),
             "workspace": workspace,
@@ -212,7 +212,7 @@ def name_of(session_id: str) -> str:
     if _can_be_a_name(session_id):
         return session_id
     digest = sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    readable = _ODD.sub("-", session_id)[:80].lstrip("._-")
+    readable = readable_part(session_id, length=80)
     return f"{readable}.{digest}" if readable else digest
 
 
@@ -239,10 +239,3 @@ def _an_item(item: Any) -> Item:
     if not isinstance(item, dict):
         raise UsageError(f"an item must be a dict, not {type(item).__name__}", hints=["result.to_input_list()"])
     return isolated(cast("Item", item))
-
-
-def _check_library(rl: object) -> Relight:
-    if isinstance(rl, Relight):
-        return rl
-    hints = ['with relight.open() as rl: RelightSession("user-42", rl)']
-    raise UsageError(f"expected the result of relight.open(), not a {type(rl).__name__}", hints=hints)
