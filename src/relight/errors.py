@@ -371,9 +371,9 @@ class HasForks(Refused):
 
     def __init__(self, session: str, forks: Sequence[str], children: Sequence[str] = ()) -> None:
         many = [f"{len(forks)} forks"] * bool(forks) + [f"{len(children)} children"] * bool(children)
-        told = [f"fork  {one}" for one in forks] + [f"child  {one}" for one in children]
+        lines = [f"fork  {one}" for one in forks] + [f"child  {one}" for one in children]
         flags = " --with-forks" * bool(forks) + " --with-children" * bool(children)
-        super().__init__(f"{session}: {' and '.join(many)} depend on it", evidence=told)
+        super().__init__(f"{session}: {' and '.join(many)} depend on it", evidence=lines)
         self.hints = (f"relight rm {session}{flags}",)
         self.session, self.forks, self.children = session, tuple(forks), tuple(children)
 

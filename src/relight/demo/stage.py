@@ -163,23 +163,23 @@ class Stage:
             lost = run in self.losing
             self.losing.discard(run)
             return None if lost else "sent"
-        return len(self.told(run, "mail")) if op == "outbox" else None
+        return len(self.requests(run, "mail")) if op == "outbox" else None
 
-    def told(self, run: str, op: str) -> list[dict[str, Any]]:
+    def requests(self, run: str, op: str) -> list[dict[str, Any]]:
         """The requests of one kind that a run has made."""
         path = self.root / "world.jsonl"
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        requests: list[dict[str, Any]] = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return [one for one in requests if (one["run"], one["op"]) == (run, op)]
+        made: list[dict[str, Any]] = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [one for one in made if (one["run"], one["op"]) == (run, op)]
 
     def count(self, run: str) -> dict[str, int]:
         """What happened in a run: model calls, mails, edits of cart.py, and its tests."""
-        turns = [one["turn"] for one in self.told(run, "model")]
+        turns = [one["turn"] for one in self.requests(run, "model")]
         passed, tests = shop.run_tests(self.root / run)
         return {
             "model_calls": len(turns),
             "model_calls_repeated": len(turns) - len(set(turns)),
-            "mails": len(self.told(run, "mail")),
+            "mails": len(self.requests(run, "mail")),
             "edits": (self.root / run / "cart.py").read_text(encoding="utf-8").count(shop.FIX),
             "tests_passed": passed,
             "tests": tests,

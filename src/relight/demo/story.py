@@ -75,7 +75,7 @@ def play(stage: Stage, screen: Screen, rl: relight.Relight) -> Play:
     _change_mind(run)
     _flip_a_bit(run)
     counted = run.numbers["relight"]
-    saves = [one["us"] for one in stage.told(RUN, "saved")]
+    saves = [one["us"] for one in stage.requests(RUN, "saved")]
     run.claim("saves timed in the agent's process", len(saves), counted["steps"])
     counted |= {"saves": len(saves), "slowest_save_ms": max(saves, default=0) / 1000}
     run.numbers["seconds"] = seconds = round(time.monotonic() - begun, 3)
@@ -93,12 +93,12 @@ def _kill_in_the_middle(run: Play) -> None:
     stage.losing |= {RUN, PLAIN}
     agent = stage.start(RUN)
     screen.part("The agent starts", f"pid {agent.pid}; each line is read from its journal")
-    run.follow_until(lambda: stage.told(RUN, "mail"), agent, "sending its mail")
+    run.follow_until(lambda: stage.requests(RUN, "mail"), agent, "sending its mail")
     screen.pause(4)
     screen.part(f"kill -9 {agent.pid}, in the middle of sending the mail")
     run.claim("the agent was killed with signal 9", agent.kill())
     run.follow()
-    sent = len(stage.told(RUN, "mail"))
+    sent = len(stage.requests(RUN, "mail"))
     run.numbers["at_kill"] = {"mails": sent, "steps": run.events[-1].seq}
     run.claim("mails sent when the agent was killed", sent, 1)
     screen.put("   the process is gone; it never learned that the mail went out")
@@ -112,7 +112,7 @@ def _start_over_without(run: Play) -> None:
     screen.part("What most loops do now: start again", "a plain loop, same script, same kill")
     stage.think_seconds = 0.0
     agent = stage.start(PLAIN, durable=False)
-    wait_until(lambda: stage.told(PLAIN, "mail"), agent, "sending its mail")
+    wait_until(lambda: stage.requests(PLAIN, "mail"), agent, "sending its mail")
     agent.kill()
     stage.start(PLAIN, durable=False).wait_end()
     stage.think_seconds = think_seconds
@@ -139,8 +139,8 @@ def _resume(run: Play) -> None:
     # A step counts as lost if it was read from the store before the kill and is not there, unchanged, now.
     events, info = list(rl.history.events(RUN)), rl.sessions.get(RUN)
     lost = sum(one not in events for one in before)
-    told = {"in_doubt": doubtful, "steps": info.seq, "steps_lost": lost, "status": info.status}
-    run.numbers["relight"] = {**counted, **told}
+    ended = {"in_doubt": doubtful, "steps": info.seq, "steps_lost": lost, "status": info.status}
+    run.numbers["relight"] = {**counted, **ended}
     holds = [
         run.claim("calls in doubt after the kill", doubtful, ["send_mail"]),
         run.claim("steps lost", lost, 0),

@@ -61,9 +61,9 @@ def stop_tree(context: Context, found: Found) -> Stopped:
             refused.append(error)
     name = found.identity.name or found.identity.id
     if refused:
-        told = [one.message for one in refused]
+        why = [one.message for one in refused]
         hints = [hint for one in refused for hint in one.hints]
-        raise Refused(f"{name}: {len(refused)} of its tree still run, {len(ended)} stopped", evidence=told, hints=hints)
+        raise Refused(f"{name}: {len(refused)} of its tree still run, {len(ended)} stopped", evidence=why, hints=hints)
     if not ended:
         raise Conflict(f"{name}: nothing runs it, nor a child of it", hints=[f"relight list --tree --search {name}"])
     if ended[0].session == found.identity.id:

@@ -44,22 +44,22 @@ class Life(msgspec.Struct, kw_only=True):
 
 def live(agent: Callable[[], Any], url: str, directory: Path, *, fault: str = "", seconds: float) -> Life:
     """Run the agent in a child process, with `url` as its default store and a fault `NAME:NTH:kill` armed."""
-    told, printed = directory / "life.json", directory / "life.txt"
-    told.unlink(missing_ok=True)
+    report, printed = directory / "life.json", directory / "life.txt"
+    report.unlink(missing_ok=True)
     with warnings.catch_warnings():
         # A child of a process with threads may find a lock that is never released. Relight's own are reset, and a child
         # that hangs is ended and reported.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        _be_the_child(agent, url, told, printed, fault)
+        _be_the_child(agent, url, report, printed, fault)
     ended = _wait(pid, seconds)
     output = printed.read_text(encoding="utf-8", errors="replace")[-_SHOWN:] if printed.exists() else ""
     if not ended:
         return Life(end="timed out", text=output)
-    if not told.exists():
+    if not report.exists():
         return Life(end="killed", text=output)
-    life = msgspec.json.decode(told.read_bytes(), type=Life)
+    life = msgspec.json.decode(report.read_bytes(), type=Life)
     life.text += output
     return life
 
@@ -80,7 +80,7 @@ def _wait(pid: int, seconds: float) -> bool:
     return ended
 
 
-def _be_the_child(agent: Callable[[], Any], url: str, told: Path, printed: Path, fault: str) -> NoReturn:
+def _be_the_child(agent: Callable[[], Any], url: str, report: Path, printed: Path, fault: str) -> NoReturn:
     """Run the agent, tell how it ended, and exit without the parent's exit handlers."""
     passes: Counter[str] = Counter()
     life = Life(end="raised")
@@ -105,8 +105,8 @@ def _be_the_child(agent: Callable[[], Any], url: str, told: Path, printed: Path,
         life = Life(end="raised", error=type(error).__name__, text=_traceback(error))
     finally:
         life.passes = dict(passes)
-        told.with_suffix(".new").write_bytes(msgspec.json.encode(life))
-        told.with_suffix(".new").rename(told)
+        report.with_suffix(".new").write_bytes(msgspec.json.encode(life))
+        report.with_suffix(".new").rename(report)
         os._exit(0)
 
 

@@ -73,8 +73,8 @@ GEMINI_DIALECT: Final = GeminiDialect()
 
 def _results(message: Message, names: dict[str, str]) -> Iterator[list[dict[str, Any]]]:
     for result, images in answers_of(message):
-        told = {"output" if result.status == "ok" else "error": result.text}
-        response = {"id": result.call, "name": names.get(result.call, ""), "response": told}
+        output = {"output" if result.status == "ok" else "error": result.text}
+        response = {"id": result.call, "name": names.get(result.call, ""), "response": output}
         yield [{"functionResponse": response}, *map(_part, images)]
 
 

@@ -244,7 +244,7 @@ def answered(results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_u
     found: list[Line] = []
     for name, (call, reply) in pending(lines).items():
         if name in results:
-            told = {"error" if results[name].failed else "output": results[name].text}
-            part = {"functionResponse": {"id": name, "name": call.name, "response": told}}
+            response = {"error" if results[name].failed else "output": results[name].text}
+            part = {"functionResponse": {"id": name, "name": call.name, "response": response}}
             found.append({"id": reply + RESULTS, "timestamp": stamp(at_us), "type": SAID, "content": [part]})
     return found

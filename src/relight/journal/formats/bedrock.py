@@ -114,7 +114,7 @@ def _read_block(block: dict[str, Any]) -> Block:
         data = source.get("bytes") if isinstance(source, dict) else ""
         return Image(media=f"image/{text_of(inner.get('format'))}", data=text_of(data))
     if kind == "reasoningContent":
-        told = inner.get("reasoningText")
-        told = told if isinstance(told, dict) else {}
-        return Reason(text=text_of(told.get("text")), opaque=text_of(told.get("signature")))
+        reasoning = inner.get("reasoningText")
+        reasoning = reasoning if isinstance(reasoning, dict) else {}
+        return Reason(text=text_of(reasoning.get("text")), opaque=text_of(reasoning.get("signature")))
     return Text(text=f"[{kind}]")

@@ -46,8 +46,8 @@ class Gemini(OneMessage):
         return tuple([found for found, _ in _numbered(_inner(message, _RESPONSE))])
 
     def fragment(self, result: ToolResult) -> ProviderDict:
-        told = {"output": result.content} if result.status == "ok" else {"error": json_text(result.content)}
-        inner: dict[str, Any] = {"name": result.name, "response": told}
+        response = {"output": result.content} if result.status == "ok" else {"error": json_text(result.content)}
+        inner: dict[str, Any] = {"name": result.name, "response": response}
         return {"functionResponse": inner if result.kind == _BY_POSITION else {"id": result.call_id, **inner}}
 
     def user(self, text: str) -> ProviderDict:
@@ -110,11 +110,11 @@ def _site(call: dict[str, Any], found: str) -> CallSite:
 
 
 def _read_response(call: str, inner: dict[str, Any]) -> Block:
-    told = inner.get("response")
-    if isinstance(told, dict) and len(told) == 1 and ("error" in told or "output" in told):
-        key = next(iter(told))
-        return result_block(call=call, text=json_text(told[key]), failed=key == "error")
-    return result_block(call=call, text=json_text(told), failed=False)
+    response = inner.get("response")
+    if isinstance(response, dict) and len(response) == 1 and ("error" in response or "output" in response):
+        key = next(iter(response))
+        return result_block(call=call, text=json_text(response[key]), failed=key == "error")
+    return result_block(call=call, text=json_text(response), failed=False)
 
 
 def _read_part(part: dict[str, Any], site: CallSite | None) -> Block:

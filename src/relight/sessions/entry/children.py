@@ -235,8 +235,8 @@ def join(writer: SessionWriter, named: Iterable[Named], timeout: float | None) -
         pause = min(pause * 1.5, _MAX_PAUSE_SECONDS)
     infos = [one.info for one in watched.values()]
     if failed := [one for one in infos if one.status != "completed"]:
-        told = [(_own_name(writer, one), one.status, headline(one.reason or "")) for one in failed]
-        raise ChildFailed(writer.name, told)
+        without = [(_own_name(writer, one), one.status, headline(one.reason or "")) for one in failed]
+        raise ChildFailed(writer.name, without)
     results = {session: _result_of(context, one.record) for session, one in watched.items()}
     return [results[session] for session in wanted]
 
