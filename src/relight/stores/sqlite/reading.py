@@ -45,10 +45,10 @@ def steps(readers: Readers, session: str, after: int, upto: int | None) -> Itera
 
 def _batch(cursor: apsw.Cursor, session: str, sid: int, after: int, upto: int | None) -> list[Step]:
     batch: list[Step] = []
-    size, last = 0, after
+    size, last, read_step = 0, after, ROWS.read_step
     try:
         for row in cursor.execute(SQL["read_steps"], id_range(sid, after, upto)):
-            step = ROWS.read_step(session, row)
+            step = read_step(session, row)
             if step.seq <= last:
                 raise Corrupt("the rows of its steps are out of order", session=session, seq=last + 1)
             last = step.seq
