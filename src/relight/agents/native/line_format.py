@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from relight.journal.formats.format import Format, ProviderDict
-from relight.journal.formats.grouping import OwnMessages
+from relight.journal.formats.format import Format, OwnMessages, ProviderDict
 
 
 class LineFormat(OwnMessages):

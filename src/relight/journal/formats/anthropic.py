@@ -21,8 +21,7 @@ from relight.journal.formats.content import (
     result_blocks,
     text_of,
 )
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.journal.formats.grouping import OneMessage
+from relight.journal.formats.format import CallSite, OneMessage, ProviderDict, ToolResult
 from relight.values.view import Block, Image, Reason, Text
 
 _RESULT_CONTENT: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})

@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_blocks, text_of
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.journal.formats.grouping import OneMessage
+from relight.journal.formats.format import CallSite, OneMessage, ProviderDict, ToolResult
 from relight.values.view import Block, Image, Reason, Text
 
 _KINDS: Final = frozenset(

@@ -12,8 +12,7 @@ from collections import Counter
 from typing import Any, ClassVar, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_block, text_of
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.journal.formats.grouping import OneMessage
+from relight.journal.formats.format import CallSite, OneMessage, ProviderDict, ToolResult
 from relight.values.view import Block, Image, Reason, Role, Text
 
 _CALL: Final = ("functionCall", "function_call")

@@ -29,8 +29,7 @@ from relight.journal.formats.content import (
     result_blocks,
     text_of,
 )
-from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.journal.formats.grouping import OwnMessages
+from relight.journal.formats.format import CallSite, OwnMessages, ProviderDict, ToolResult
 from relight.values.view import Block, Message, Reason, Role, Text
 
 _CALLS: Final[dict[str, tuple[str, str]]] = {
