@@ -56,9 +56,9 @@ class TemporaryPool(Pool):
                 _TEMPORARY_SEGMENT, at, len(record.payload), record.raw_bytes, record.form, record.base
             )
 
-    def _payload(self, location: Location) -> bytes | None:
+    def payload(self, location: Location) -> bytes | None:
         if location.segment != _TEMPORARY_SEGMENT:
-            return super()._payload(location)
+            return super().payload(location)
         with self._lock:
             assert self._file is not None
             return os.pread(self._file.fileno(), location.payload_bytes, location.offset)

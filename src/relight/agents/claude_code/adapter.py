@@ -54,6 +54,7 @@ class ClaudeCode(CodingAgent):
     launch = staticmethod(command_line.launch)
     locate = staticmethod(directories.locate)
     everywhere = staticmethod(directories.everywhere)
+    sessions = staticmethod(directories.begun)
     key = staticmethod(tree.key_of)
     hears = staticmethod(hooks.hears)
     decides = staticmethod(hooks.decides)
@@ -68,9 +69,6 @@ class ClaudeCode(CodingAgent):
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
         found = command_line.understand(command)
         return models.model_of(found.line if found is not None else None, surroundings)
-
-    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
-        return [name for at, name in directories.begun(surroundings) if at >= since_us]
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("session_id")

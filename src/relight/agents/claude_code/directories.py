@@ -50,8 +50,8 @@ def locate(native_id: str, surroundings: Surroundings) -> Path | None:
     return inside(home / project_key(surroundings.directory) / f"{native_id}.jsonl", home)
 
 
-def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
-    """The sessions of this directory by the time they were begun, newest first, without empty ones."""
+def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
+    """Ids of the sessions of this directory by the time they were begun, newest first, without empty ones."""
     home = projects(surroundings)
     directory = home / project_key(surroundings.directory)
     try:
@@ -62,9 +62,9 @@ def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
     for name in names:
         path = inside(directory / f"{name}.jsonl", home) if is_id(name) else None
         at = _began(path) if path is not None else None
-        if at is not None:
+        if at is not None and at >= since_us:
             found.append((at, name))
-    return sorted(found, reverse=True)
+    return [name for _, name in sorted(found, reverse=True)]
 
 
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:

@@ -47,6 +47,7 @@ class Codex(CodingAgent):
     understand = staticmethod(command_line.understand)
     launch = staticmethod(command_line.launch)
     everywhere = staticmethod(directories.everywhere)
+    sessions = staticmethod(directories.begun)
     key = staticmethod(rollout.key_of)
     hears = staticmethod(hooks.hears)
     decides = staticmethod(hook_events.reply)
@@ -72,9 +73,6 @@ class Codex(CodingAgent):
 
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
         return directories.locate(native_id, directories.sessions_of(surroundings))
-
-    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
-        return [name for _, name in directories.begun(surroundings, since_us=since_us)]
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("thread_id") if line.get("type") == "thread.started" else None

@@ -104,8 +104,8 @@ def id_of(path: Path) -> str:
     return name if is_id(name) else ""
 
 
-def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, str]]:
-    """The threads of this directory by the time they were begun, newest first."""
+def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
+    """Ids of the threads of this directory by the time they were begun, newest first."""
     home, directory = sessions_of(surroundings), os.path.realpath(surroundings.directory)
     found = []
     for path in _rollouts(home):
@@ -116,7 +116,7 @@ def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, s
         cwd = payload.get("cwd")
         if at is not None and at >= since_us and isinstance(cwd, str) and os.path.realpath(cwd) == directory:
             found.append((at, id_of(path)))
-    return sorted(found, reverse=True)
+    return [name for _, name in sorted(found, reverse=True)]
 
 
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:

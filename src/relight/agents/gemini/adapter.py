@@ -45,6 +45,7 @@ class Gemini(CodingAgent):
     launch = staticmethod(command_line.launch)
     locate = staticmethod(directories.locate)
     everywhere = staticmethod(directories.everywhere)
+    sessions = staticmethod(directories.begun)
     hears = staticmethod(hooks.hears)
     decides = staticmethod(hooks.decides)
     key = staticmethod(records.key_of)
@@ -66,9 +67,6 @@ class Gemini(CodingAgent):
     def new_id(self) -> str | None:
         """Random from its first character on: file names have only the first eight of them."""
         return random_id()
-
-    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
-        return directories.begun(surroundings, since_us=since_us)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("session_id") if line.get("type") == "init" else None

@@ -41,6 +41,7 @@ class Opencode(CodingAgent):
     launch = staticmethod(command_line.launch)
     locate = staticmethod(database.locate)
     everywhere = staticmethod(database.everywhere)
+    sessions = staticmethod(database.begun)
     key = staticmethod(rows.key_of)
     hears = staticmethod(plugin.hears)
     decides = staticmethod(hook_events.reply)
@@ -63,9 +64,6 @@ class Opencode(CodingAgent):
     def new_id(self) -> str | None:
         """An id for `write`; a session cannot be started under a chosen id."""
         return rows.new_id()
-
-    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
-        return database.begun(surroundings, since_us=since_us)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("sessionID")

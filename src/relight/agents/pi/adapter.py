@@ -40,6 +40,7 @@ class Pi(CodingAgent):
     launch = staticmethod(command_line.launch)
     locate = staticmethod(directories.locate)
     everywhere = staticmethod(directories.everywhere)
+    sessions = staticmethod(directories.begun)
     configured_secrets = staticmethod(directories.key_names)
     key = staticmethod(making.key_of)
     hears = staticmethod(extension.hears)
@@ -64,9 +65,6 @@ class Pi(CodingAgent):
     def new_id(self) -> str | None:
         """An id for `write`; a session cannot be started under a chosen id."""
         return timed_id()
-
-    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
-        return directories.begun(surroundings, since_us=since_us)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("id") if line.get("type") == making.HEADER else None

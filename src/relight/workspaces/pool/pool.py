@@ -162,7 +162,7 @@ class Pool:
         raise Corrupt(f"object {ref.hex()[:12]} is damaged in {self._locations.location}, {location.segment}")
 
     def _checked(self, ref: bytes, location: Location, base: bytes) -> bytes | None:
-        payload = self._payload(location)
+        payload = self.payload(location)
         if payload is None:
             return None
         data = compress.unpack(location.form, payload, location.raw_bytes, base)
@@ -170,15 +170,11 @@ class Pool:
             raise Corrupt("it has another hash")
         return data
 
-    def _payload(self, location: Location) -> bytes | None:
+    def payload(self, location: Location) -> bytes | None:
         """The bytes as stored; None if they are gone: a sweep may have copied them to another segment."""
         with self._lock:
             self.writer.flush_for(location)
             return self._locations.payload(location)
-
-    def payload(self, location: Location) -> bytes | None:
-        """The bytes as stored, for copying to another segment; None if they are gone."""
-        return self._payload(location)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
