@@ -163,7 +163,7 @@ def _check(messages: list[ProviderDict], own: Format, known: Format | None) -> N
         raise _refused("no message of the model's", known)
     ids = [call.id for message in messages for call in own.calls(message)]
     if twice := next((one for one in ids if ids.count(one) > 1), None):
-        raise _refused(f"two calls with the id {twice!a}, of which one would never be run", known)
+        raise _refused(f"two calls with the id {twice!r}, of which one would never be run", known)
 
 
 def _fault(message: ProviderDict, own: Format) -> str | None:

@@ -89,7 +89,7 @@ class Tool(Generic[_P, _R]):
         """Its declaration, as this provider's API takes it in `tools=[...]`."""
         if not _NAME.fullmatch(self.name):
             hints = ["give it another one: @relight.tool(name=...)"]
-            raise UsageError(f"the name of a tool is 1 to 128 of A-Z a-z 0-9 _ - . :, not {self.name!a}", hints=hints)
+            raise UsageError(f"the name of a tool is 1 to 128 of A-Z a-z 0-9 _ - . :, not {self.name!r}", hints=hints)
         described = self.signature.description
         known = {"name": self.name, "description": described} if described else {"name": self.name}
         parameters = self.signature.schema()
