@@ -11,7 +11,7 @@ import pytest
 
 import relight
 from relight.errors import Corrupt
-from relight.stores.sql_rows import label_seal, row_seal
+from relight.stores.stored_rows import label_seal, row_seal
 from tests.support.figures import Figure
 from tests.support.files_harness import FilesHarness, reply, user
 

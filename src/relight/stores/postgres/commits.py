@@ -22,7 +22,6 @@ from relight.journal.commit import plan_commit, plan_release, plan_renewal
 from relight.journal.queues.order import queue_row_of
 from relight.ports import faults
 from relight.ports.clock import Clock
-from relight.stores.damaged_rows import unsealed_head
 from relight.stores.postgres import queues, reading, snapshots
 from relight.stores.postgres.batching import CommitBatcher, PendingCommit
 from relight.stores.postgres.connections import Connection, Connections, Cursor, reset_in_child, rollback
@@ -31,6 +30,7 @@ from relight.stores.postgres.rows import StepRow, step_row, to_bytes
 from relight.stores.postgres.server_time import ServerTime
 from relight.stores.postgres.statements import BEGIN, COMMIT, SQL
 from relight.stores.session_locks import SessionLocks
+from relight.stores.stored_rows import unsealed_head
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.step import Committed, Draft

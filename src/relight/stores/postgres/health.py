@@ -17,7 +17,7 @@ from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import ROWS, from_bytes, read_label, to_bytes
 from relight.stores.postgres.statements import SQL
-from relight.stores.sql_rows import Row
+from relight.stores.stored_rows import Row
 
 PAGE: Final = 500
 """sessions per query"""

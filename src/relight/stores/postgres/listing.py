@@ -12,7 +12,7 @@ from relight.ports.store import Query
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import ROWS
 from relight.stores.postgres.statements import SQL
-from relight.stores.sql_rows import Row, label_count
+from relight.stores.stored_rows import Row, label_count
 from relight.values.status import STATUSES, Status
 
 

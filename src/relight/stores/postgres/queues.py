@@ -9,10 +9,10 @@ from __future__ import annotations
 from relight.journal.queues.order import QueueRow, first_rows, format_queue_key, parse_queue_key, queue_row_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
-from relight.stores.damaged_rows import unsealed_head
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.stores.stored_rows import unsealed_head
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
 from relight.values.session import Head

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relight.errors import Conflict, Corrupt
-from relight.stores.damaged_rows import unsealed_head
 from relight.stores.postgres import search
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import CHILD_OF, from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.stores.stored_rows import unsealed_head
 
 
 def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:

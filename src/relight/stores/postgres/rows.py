@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from relight.errors import Corrupt
 from relight.journal.codec import encoded
-from relight.stores.sql_rows import Row, SqlRows, label_seal
+from relight.stores.stored_rows import Row, SqlRows, label_seal
 from relight.values.step import Step
 
 CHILD_OF: Final = b"\xffspawned_by"

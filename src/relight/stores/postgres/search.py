@@ -15,7 +15,7 @@ from relight.ports.search import StoredText, Words
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import from_bytes, optional_text, to_bytes
 from relight.stores.postgres.statements import SQL
-from relight.stores.sql_rows import Row
+from relight.stores.stored_rows import Row
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """of bodies that are read at once, beyond the first"""

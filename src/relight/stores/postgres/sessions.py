@@ -18,7 +18,7 @@ from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import ROWS, from_bytes, step_columns, to_bytes
 from relight.stores.postgres.statements import SQL
-from relight.stores.sql_rows import label_seal
+from relight.stores.stored_rows import label_seal
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step

@@ -12,7 +12,7 @@ from relight.errors import Corrupt, SnapshotSwept
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
-from relight.stores.sql_rows import Row, row_seal
+from relight.stores.stored_rows import Row, row_seal
 from relight.values.snapshot import Snapshot
 
 

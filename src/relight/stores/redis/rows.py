@@ -16,8 +16,8 @@ from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.ports.store import CheckpointRow, Record
-from relight.stores.damaged_rows import damaged_step
 from relight.stores.redis.keys import bytes_text, split_member, text_bytes
+from relight.stores.stored_rows import damaged_step
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step, StepKind

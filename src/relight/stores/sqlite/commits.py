@@ -15,13 +15,12 @@ import apsw
 from relight.errors import Corrupt, NotFound
 from relight.journal.chain import seal
 from relight.journal.commit import plan_commit
-from relight.stores.damaged_rows import unsealed_head
-from relight.stores.sql_rows import Row, label_seal
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.health import lost
 from relight.stores.sqlite.rows import ended_columns, step_row, to_text
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row, label_seal, unsealed_head
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.snapshot import Snapshot

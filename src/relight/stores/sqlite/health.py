@@ -15,11 +15,11 @@ import apsw
 from relight.errors import Corrupt
 from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
-from relight.stores.sql_rows import Row
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.rows import ROWS, ended_columns, read_label, read_text, sort_name
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row
 
 MAX_SESSIONS: Final = 20_000
 """larger stores are checked by `relight verify` only: the check takes about 4 ms per thousand sessions"""

@@ -18,9 +18,9 @@ import apsw
 import msgspec
 
 from relight.ports.store import Place, Query
-from relight.stores.sql_rows import Row, label_count
 from relight.stores.sqlite.rows import ROWS, read_text, to_search_text, to_text
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row, label_count
 from relight.values.status import STATUSES, Status
 
 MAX_FEW: Final = 200

@@ -15,9 +15,9 @@ import apsw
 from relight.errors import Corrupt, NewerStore, NotAStore
 from relight.journal.files.store_marks import APPLICATION_ID
 from relight.stores.named_statements import uncommented
-from relight.stores.sql_rows import label_seal
 from relight.stores.sqlite.rows import ended_order, from_text, sort_name
 from relight.stores.sqlite.statements import HERE, SQL
+from relight.stores.stored_rows import label_seal
 
 _ADD_COLUMN: Final = ("ALTER", "TABLE", "ADD", "COLUMN")
 

@@ -12,9 +12,9 @@ import apsw
 from relight.journal.queues.order import QueueRow, first_rows, format_queue_key, parse_queue_key, queue_row_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
-from relight.stores.sql_rows import Row
 from relight.stores.sqlite.rows import read_text, to_text
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
 from relight.values.session import Head

@@ -13,13 +13,13 @@ import apsw
 
 from relight.errors import Corrupt, NotFound
 from relight.ports.store import CheckpointRow
-from relight.stores.damaged_rows import damaged_step
 from relight.stores.sqlite import snapshots
 from relight.stores.sqlite.connection.database import Database
 from relight.stores.sqlite.connection.readers import Readers
 from relight.stores.sqlite.rows import ROWS, id_range, read_label, to_text
 from relight.stores.sqlite.sessions import find
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import damaged_step
 from relight.values.step import Committed, Step
 
 BATCH_ROWS: Final = 256

@@ -7,8 +7,7 @@ from typing import Final
 from relight.errors import Corrupt
 from relight.journal.chain import seal
 from relight.journal.codec import encoded
-from relight.stores.damaged_rows import unsealed_head
-from relight.stores.sql_rows import Row, SqlRows, label_seal
+from relight.stores.stored_rows import Row, SqlRows, label_seal, unsealed_head
 from relight.values.session import Head, Identity
 from relight.values.status import ENDED
 from relight.values.step import Step

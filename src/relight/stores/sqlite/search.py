@@ -15,10 +15,10 @@ import msgspec
 
 from relight.journal.search import blocks
 from relight.ports.search import StoredText, Words
-from relight.stores.sql_rows import Row
 from relight.stores.sqlite.reading import find_sid
 from relight.stores.sqlite.rows import id_range, read_text
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """of bodies that are read at once, beyond the first"""

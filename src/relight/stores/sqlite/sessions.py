@@ -12,7 +12,6 @@ import apsw
 
 from relight.errors import Conflict, Corrupt, NotFound
 from relight.ports.store import Record
-from relight.stores.sql_rows import Row
 from relight.stores.sqlite import queues
 from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.connection.database import Database
@@ -20,6 +19,7 @@ from relight.stores.sqlite.connection.watermark import Watermark
 from relight.stores.sqlite.health import trusted_record
 from relight.stores.sqlite.rows import ROWS, ended_columns, read_text, session_row, to_text, update_row
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 import apsw
 
 from relight.errors import Corrupt, SnapshotSwept
-from relight.stores.sql_rows import Row, row_seal
 from relight.stores.sqlite.rows import from_text, read_text, to_text
 from relight.stores.sqlite.statements import SQL
+from relight.stores.stored_rows import Row, row_seal
 from relight.values.snapshot import Snapshot
 
 

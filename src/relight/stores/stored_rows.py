@@ -1,4 +1,4 @@
-"""Rows of the SQL stores: conversion of sessions, steps and labels, whatever form the store has for text.
+"""What stores read back, which may be damaged; and rows of the SQL stores, whatever form the store has for text.
 
 Whatever was done to a row, reading gives a value or raises Corrupt. Step columns of a wrong type become neutral values,
 so that the digest fails and verification names the step. A session's columns are compared with its sealed record, so
@@ -12,11 +12,10 @@ from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar, get_args
 
 from relight.errors import Corrupt
-from relight.journal.chain import seal
+from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open
 from relight.journal.search.names import searchable
 from relight.ports.store import CheckpointRow, Query, Record
-from relight.stores.damaged_rows import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
 from relight.values.step import Step, StepKind
@@ -28,6 +27,27 @@ _YEAR_10000_US: Final = 253_402_300_800_000_000
 Row = tuple[Any, ...]
 _Text = TypeVar("_Text")
 """text as a store binds it"""
+
+
+def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
+    """A stand-in for a row that holds no valid step: it fails its digest, so that verification names its seq."""
+    return Step(session, seq, "mark", 0, 0, 0, 0, 0, 0, (), None, b"", digest, b"")
+
+
+def unsealed_identity(record: object) -> Identity | None:
+    """The identity in a sealed record, or None if it is damaged."""
+    try:
+        return unseal_identity(record)  # type: ignore[arg-type]
+    except (Undecodable, TypeError):
+        return None
+
+
+def unsealed_head(record: object) -> Head | None:
+    """The head in a sealed record, or None if it is damaged or missing."""
+    try:
+        return unseal_head(record)  # type: ignore[arg-type]
+    except (Undecodable, TypeError):
+        return None
 
 
 def row_seal(kind: str, *stored: str | bytes | int) -> bytes:
