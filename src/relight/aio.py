@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, Unpack
@@ -31,7 +31,7 @@ from relight.awaited.queues import AsyncQueues
 from relight.awaited.runs import AsyncRuns
 from relight.awaited.session import SessionForm
 from relight.awaited.sessions import AsyncSessions
-from relight.event_loop import Abandoned, awaited, stored
+from relight.event_loop import Abandoned, awaited, committed, stored
 from relight.library.facade import Relight
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.store import Store
@@ -39,6 +39,7 @@ from relight.sessions.calls import effects, timers
 from relight.sessions.calls.tools import Tools, toolbox
 from relight.sessions.entry import children as family
 from relight.sessions.entry.options import SessionOptions
+from relight.sessions.inputs import SdkObject
 from relight.sessions.model_calls import received_async
 from relight.sessions.session import BatchBlock, Session, writer_of
 from relight.sessions.turns.loop import InDoubt, OpenCall, Turn, TurnReply, run_program
@@ -47,6 +48,7 @@ from relight.shared_handles import HANDLES
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint
 from relight.values.policy import MAX_TURNS, PARALLEL, LoopGuard, Retry
+from relight.values.usage import Usage
 from relight.wiring import open as _open
 
 _RETRY: Final = Retry()
@@ -64,6 +66,15 @@ class AsyncSession(SessionForm):
     async def run_tool(self, call: Call, tools: Tools) -> Call:
         """Commit the intent, run the tool, commit its result. A call in doubt is handled as its effect allows."""
         return await awaited(effects.run_tool(writer_of(self._sync), call, toolbox(tools)), self._abandoned)
+
+    async def append(
+        self,
+        message: Mapping[str, Any] | Sequence[Any] | SdkObject,
+        usage: Usage | Mapping[str, Any] | SdkObject | None = None,
+    ) -> Checkpoint:
+        """Commit a message, the items of one reply, or what a provider's SDK returned (with its usage) as one step.
+        Inside `batch()` it is part of that step."""
+        return await committed(self._sync._appending(message, usage), writer_of(self._sync))
 
     async def sleep(
         self, seconds: float | None = None, *, until: datetime | float | None = None, key: str | None = None

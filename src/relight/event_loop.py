@@ -28,12 +28,15 @@ from relight.history.events import POLL_SECONDS
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
 from relight.sessions.coroutines import Execute, Gather, Outcomes, Pause, Program, Request, TimedOut, outcomes_of
+from relight.sessions.session_writer import SessionWriter
+from relight.sessions.shared_commits import CommitProgram, SharedCall, driven, sharing
 from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
+from relight.telemetry.spans import is_traced
 
 _T = TypeVar("_T")
 _END: Final = object()
 STORE_THREADS: Final = 128
-"""concurrent store calls; further ones wait. As many saves at most share one sync of the disk"""
+"""concurrent store calls; further ones wait"""
 
 
 class _Threads:
@@ -73,6 +76,24 @@ async def stored(function: Callable[[], _T], *, always: bool = False, undo: Call
         with suppress(RelightError):  # the cancellation matters more
             await stored(partial(undo, future.result()), always=True)
     raise cancelled
+
+
+async def committed(program: CommitProgram[_T], writer: SessionWriter) -> _T:
+    """Run a commit program in the thread that tasks share, in this task's context; in one of its own if the store has
+    none, if it captures files, or if it ends spans, whose exporter may take any time.
+
+    If the caller is cancelled, it is not run if it has not begun, else awaited."""
+    recorder = writer.recorder
+    store = sharing(recorder.store)
+    if store is None or writer.files is not None or is_traced():
+        return await stored(partial(driven, program, recorder.store))
+    call = SharedCall(program, recorder.lock)
+    writer.context.shared_commits.add(call, store, _threads.stores.submit)
+    cancelled = await _awaited(call.future, on_cancel=call.future.cancel)
+    if cancelled is not None:
+        raise cancelled
+    result: _T = call.future.result()
+    return result
 
 
 async def _awaited(future: Future[_T], *, on_cancel: Callable[[], object] | None) -> asyncio.CancelledError | None:

@@ -5,7 +5,7 @@ Each method is the one of the same name, called in a thread. Properties read mem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from relight.event_loop import alone, stored
 
 if TYPE_CHECKING:
     from relight.sessions.session import Session
-    from relight.types import Call, Checkpoint, ChildInfo, Failure, SdkObject, Snapshot, StateMap, Status, Usage
+    from relight.types import Call, Checkpoint, ChildInfo, Failure, Snapshot, StateMap, Status, Usage
 
 
 class SessionForm:
@@ -121,20 +121,6 @@ class SessionForm:
         halted.
         """
         return await alone(partial(self._sync.prompt, text, id), self._effects)
-
-    async def append(
-        self,
-        message: Mapping[str, Any] | Sequence[Any] | SdkObject,
-        usage: Usage | Mapping[str, Any] | SdkObject | None = None,
-    ) -> Checkpoint:
-        """Commit a message, the items of one reply, or what a provider's SDK returned (with its usage) as one step.
-        Inside `batch()` it is part of that step; the checkpoint is the one that the block is committed as, exact once
-        the block has ended.
-
-        LimitReached if a limit that covers the session is used up, by this reply or by others of its tree: the message
-        is stored, and the session is halted.
-        """
-        return await stored(partial(self._sync.append, message, usage))
 
     async def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a checkpoint, optionally with a label to return to."""

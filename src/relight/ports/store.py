@@ -297,6 +297,14 @@ class ExpiringStore(Protocol):
         ...
 
 
+class SharingStore(Store, Protocol):
+    """What a store may have, where the steps of several sessions cost less together."""
+
+    def commit_all(self, steps: Sequence[tuple[str, Draft]]) -> Sequence[Committed | BaseException]:
+        """Commit a step of each of these sessions: for each what `commit` would return, or the error it would raise."""
+        ...
+
+
 class SelfCopyingStore(Protocol):
     """What a store has that can be copied as a whole (`StoreInfo.copies_itself`)."""
 

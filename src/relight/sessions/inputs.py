@@ -69,7 +69,7 @@ def spent_of(usage: Usage | Mapping[str, Any] | SdkObject | None) -> Usage | Non
     spent = usage_from(usage)
     strange = unknown_members(usage) if isinstance(usage, Mapping) else []
     if strange:
-        warnings.warn(f"relight: usage has members that are not counted: {', '.join(strange)}", stacklevel=4)
+        warnings.warn(f"relight: usage has members that are not counted: {', '.join(strange)}", stacklevel=6)
     return spent
 
 

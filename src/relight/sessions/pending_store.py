@@ -13,9 +13,10 @@ import msgspec
 
 from relight.journal.commit import plan_commit
 from relight.ports import faults
-from relight.ports.store import Record, Store
+from relight.ports.store import Record, SharingStore, Store
 from relight.sessions import names
 from relight.sessions.context import Context
+from relight.sessions.shared_commits import sharing
 from relight.values.session import Identity, Pending
 from relight.values.step import Committed, Draft
 
@@ -35,6 +36,10 @@ class PendingStore:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def sharing(self) -> SharingStore | None:
+        """The store's, once the session exists."""
+        return sharing(self._store) if self._begun else None
 
     def find(self, session: str) -> Record | None:
         return self._record if self._is_mine(session) else self._store.find(session)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from relight.errors import LeaseLost, NotFound, RelightError, StoreUnavailable, UsageError
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
@@ -25,6 +25,7 @@ from relight.ports.clock import Entropy
 from relight.ports.store import Store
 from relight.sessions.heartbeat import BEATS_A_LEASE, CLAIMS, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
+from relight.sessions.shared_commits import CommitProgram, driven
 from relight.system.fork_handlers import reset_after_fork
 from relight.telemetry.logs import INFO, SESSION, STORE, log_commit, warn
 from relight.telemetry.spans import NO_SPAN, commit_span
@@ -37,6 +38,19 @@ from relight.values.step import Changes, Claim, Committed, Draft, StepKind, View
 _NOTHING: Final = Changes()
 _TIMED_PAUSE_SECONDS: Final = 1.0
 """with a time limit: the working time of a killed attempt is known up to its last renewal"""
+
+
+class CommitOptions(TypedDict, total=False):
+    """What a commit may be given besides its changes."""
+
+    label: str | None
+    claim: Claim | None
+    release: bool
+    view: View | None
+    given: Changes | None
+    snapshots: tuple[Snapshot, ...]
+    queue_position: QueuePosition | None
+    if_newest: bool
 
 
 class Recorder:
@@ -121,7 +135,11 @@ class Recorder:
         """What every log record about this session says."""
         return {"session": self.identity.id, "seq": self.head.seq, "attempt": self.head.attempt, "epoch": self.epoch}
 
-    def commit(
+    def commit(self, kind: StepKind, changes: Changes = _NOTHING, **how: Unpack[CommitOptions]) -> Checkpoint:
+        """`commit_program`, in this thread."""
+        return driven(self.commit_program(kind, changes, **how), self.store)
+
+    def commit_program(
         self,
         kind: StepKind,
         changes: Changes = _NOTHING,
@@ -134,7 +152,7 @@ class Recorder:
         snapshots: tuple[Snapshot, ...] = (),
         queue_position: QueuePosition | None = None,
         if_newest: bool = False,
-    ) -> Checkpoint:
+    ) -> CommitProgram[Checkpoint]:
         """Write one durable step. If it raises, nothing of the step has been acknowledged.
 
         `given` is what the caller passed, if `changes` holds more than that: a repeated change is recognised by it.
@@ -161,7 +179,7 @@ class Recorder:
                 if claim is not None:
                     CLAIMS.add(claim.owner.id, self)
                 try:
-                    committed = self._write(draft, given)
+                    committed = yield from self._write(draft, given)
                     self._apply(committed, draft, changes)
                 except RelightError:
                     raise
@@ -254,13 +272,13 @@ class Recorder:
             closed += [(one.intent.asked_seq, key) for key, one in self.fold.hooked.items() if key in ids]
         return tuple(closed + [slot.effect_key for slot in slots + self.fold.answered_by(changes.messages)])
 
-    def _write(self, draft: Draft, given: Changes) -> Committed:
+    def _write(self, draft: Draft, given: Changes) -> CommitProgram[Committed]:
         span = commit_span(self.identity.id, draft.kind)
         try:
             if span is NO_SPAN:
-                return self.store.commit(self.identity.id, draft)
+                return (yield self.identity.id, draft)
             with span:
-                committed = self.store.commit(self.identity.id, draft)
+                committed = yield self.identity.id, draft
                 span.set("relight.seq", committed.step.seq)
             return committed
         # Only StoreUnavailable leaves the outcome open: the connection may have died after the server committed. Every

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from relight.journal.redaction import recorded_fields
-from relight.ports.store import Record, Store
+from relight.ports.store import Record, SharingStore, Store
+from relight.sessions.shared_commits import sharing
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, Step
@@ -68,6 +69,10 @@ class RecordedStore:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def sharing(self) -> SharingStore | None:
+        """The store itself, if it commits steps together: drafts are redacted already."""
+        return sharing(self._store)
 
     def create(self, identity: Identity, head: Head) -> None:
         """Create a session. UsageError if its name or key holds a secret."""

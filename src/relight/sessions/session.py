@@ -22,6 +22,7 @@ from relight.sessions.inputs import SdkObject, a_message, appended, reason_of
 from relight.sessions.opening import opened_within
 from relight.sessions.recorder import Recorder
 from relight.sessions.session_writer import SessionWriter
+from relight.sessions.shared_commits import CommitProgram, driven
 from relight.sessions.state import StateMap
 from relight.system.lazy_module import LazyModule
 from relight.values.call import Call
@@ -250,8 +251,11 @@ class Session:
         LimitReached if a limit that covers the session is used up, by this reply or by others of its tree: the message
         is stored, and the session is halted.
         """
+        return driven(self._appending(message, usage), self._recorder.store)
+
+    def _appending(self, message: Any, usage: Any) -> CommitProgram[Checkpoint]:
         given, usage, stop, model = appended(message, usage, self._recorder.fold)
-        return self._writer.append(given, usage, stop=stop, model=model, own_loop=True)
+        return (yield from self._writer.append_program(given, usage, stop=stop, model=model, own_loop=True))
 
     def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a checkpoint, optionally with a label to return to."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import msgspec
 
@@ -39,6 +39,7 @@ from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
 from relight.sessions.opening import CLAIM_TRIES, begin_attempt
 from relight.sessions.recorder import Recorder
+from relight.sessions.shared_commits import CommitProgram, driven
 from relight.sessions.state import StateMap
 from relight.system.uncaught import report_uncaught_waits, waits_of
 from relight.values.call import Call, Outcome
@@ -70,6 +71,17 @@ class Batch:
         # One object for everything inside: a caller keeps it from inside the block and uses it behind it.
         for field in checkpoint.__struct_fields__:
             msgspec.structs.force_setattr(self.checkpoint, field, getattr(checkpoint, field))
+
+
+class RecordOptions(TypedDict, total=False):
+    """What a step may be given besides its changes."""
+
+    label: str | None
+    release: bool
+    view: View | None
+    asked: bool
+    finishing: bool
+    uses_answers: bool
 
 
 class SessionWriter:
@@ -155,6 +167,12 @@ class SessionWriter:
     # -- writing ----------------------------------------------------------------------------------------------
 
     def append(
+        self, given: Sequence[Any], usage: Usage | None, *, prompt: str | None = None, stop: str | None = None
+    ) -> Checkpoint:
+        """`append_program`, in this thread."""
+        return driven(self.append_program(given, usage, prompt=prompt, stop=stop), self.recorder.store)
+
+    def append_program(
         self,
         given: Sequence[Any],
         usage: Usage | Mapping[str, Any] | SdkObject | None,
@@ -163,7 +181,7 @@ class SessionWriter:
         stop: str | None = None,
         model: str | None = None,
         own_loop: bool = False,
-    ) -> Checkpoint:
+    ) -> CommitProgram[Checkpoint]:
         """`prompt`, `stop` and `model` are what `run` knows about the message; the session's own model counts before
         the one that a reply names. `own_loop`: by a program that calls the model itself; `run` checks the limits before
         its next call."""
@@ -178,14 +196,19 @@ class SessionWriter:
             batch.messages += messages
             batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
             return batch.checkpoint
-        checkpoint = self.record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
+        changes = Changes(messages=messages, usage=spent, prompt=prompt, stop=stop)
+        checkpoint = yield from self.record_program("message", changes)
         if self._is_limited:
             self.note_reply(messages, spent, model)
             if own_loop:
                 self.stop_own_loop()
         return checkpoint
 
-    def record(
+    def record(self, kind: StepKind, changes: Changes, **how: Unpack[RecordOptions]) -> Checkpoint:
+        """`record_program`, in this thread."""
+        return driven(self.record_program(kind, changes, **how), self.recorder.store)
+
+    def record_program(
         self,
         kind: StepKind,
         changes: Changes,
@@ -196,7 +219,7 @@ class SessionWriter:
         asked: bool = False,
         finishing: bool = False,
         uses_answers: bool = True,
-    ) -> Checkpoint:
+    ) -> CommitProgram[Checkpoint]:
         """Commit one step with everything due with it: unsaved state, used answers, closed calls, snapshots.
 
         `uses_answers=False`: a wait. The program that is started again asks everything before it again, and gets the
@@ -221,7 +244,9 @@ class SessionWriter:
             if used:
                 whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
             if self.files is None:
-                checkpoint = recorder.commit(kind, whole, label=label, release=release, view=view, given=changes)
+                checkpoint = yield from recorder.commit_program(
+                    kind, whole, label=label, release=release, view=view, given=changes
+                )
             else:
                 is_reply = any(map(recorder.fold.format.is_assistant, whole.messages))
                 how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes}

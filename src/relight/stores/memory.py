@@ -126,6 +126,16 @@ class MemoryStore:
 
     # -- the journal ------------------------------------------------------------------------------------------
 
+    def commit_all(self, steps: Sequence[tuple[str, Draft]]) -> list[Committed | BaseException]:
+        """For each what `commit` would return, or the error it would raise."""
+        return [self._answer(session, draft) for session, draft in steps]
+
+    def _answer(self, session: str, draft: Draft) -> Committed | BaseException:
+        try:
+            return self.commit(session, draft)
+        except BaseException as error:
+            return error
+
     def commit(self, session: str, draft: Draft) -> Committed:
         faults.point("commit.enter")
         with self._lock:

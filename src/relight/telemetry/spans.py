@@ -112,6 +112,11 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
     return NO_SPAN if tracer is None else Span(_started(tracer, f"relight {name}", attributes or {}), is_current=True)
 
 
+def is_traced() -> bool:
+    """Whether the program has set a tracer provider."""
+    return _API in sys.modules and _tracer() is not None
+
+
 def commit_span(session: str, kind: str) -> Span:
     """The span of one commit, by the session's id."""
     if _API not in sys.modules:  # asked with every save, so without a call

@@ -125,6 +125,9 @@ class SqliteStore:
     def commit(self, session: str, draft: Draft) -> Committed:
         return self._writer.commit(session, draft)
 
+    def commit_all(self, steps: Sequence[tuple[str, Draft]]) -> list[Committed | BaseException]:
+        return self._writer.commit_all(steps)
+
     def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
         with self._readers.reading(session) as cursor:
             return reading.find_commit(cursor, self._database, session, key, after)

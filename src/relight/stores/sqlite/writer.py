@@ -12,7 +12,7 @@ read the head, plan, insert the step, move the head; COMMIT; raise the watermark
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -53,14 +53,26 @@ class _PendingCommit(Waiter):
     def refuse(self, error: Exception) -> None:
         self.committed, self.error, self.done = None, error, True
 
-    def answer(self, outcome_unknown: Callable[[], StoreError]) -> Committed:
+    def outcome(self, outcome_unknown: Callable[[], StoreError]) -> Committed | Exception:
         """The result; `outcome_unknown()` if its leader was interrupted before there was a final one."""
         if not self.done:
-            raise outcome_unknown()
+            return outcome_unknown()
         if self.error is not None:
-            raise self.error
+            return self.error
         assert self.committed is not None
         return self.committed
+
+    def answer(self, outcome_unknown: Callable[[], StoreError]) -> Committed:
+        """The same, with an error raised."""
+        found = self.outcome(outcome_unknown)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _followers(group: Sequence[_PendingCommit]) -> list[_PendingCommit]:
+    """Those of a group whose threads wait for their leader: not its own."""
+    return [pending for pending in group if pending.leader is not None]
 
 
 class _UnattributedError(Exception):
@@ -96,15 +108,30 @@ class Writer:
 
     def commit(self, session: str, draft: Draft) -> Committed:
         """Commit one step durably, or raise and write nothing. StoreUnavailable: the outcome is unknown."""
-        faults.point("commit.enter")
         mine = _PendingCommit(session, draft)
-        group = [mine]
+        try:
+            self._commit_own([mine])
+        except LeaderLost:
+            raise self._outcome_unknown() from None
+        return mine.answer(self._outcome_unknown)
+
+    def commit_all(self, steps: Sequence[tuple[str, Draft]]) -> list[Committed | BaseException]:
+        """Commit these steps in one transaction; what `commit` would return or raise for each."""
+        own = [_PendingCommit(session, draft) for session, draft in steps]
+        if not own:
+            return []
+        own[0].exclusive = True  # a leader that took it as a follower would leave the others of this call
+        self._commit_own(own)
+        return [pending.outcome(self._outcome_unknown) for pending in own]
+
+    def _commit_own(self, own: list[_PendingCommit]) -> None:
+        """Have the steps of this thread committed, in one transaction with what other threads wait for."""
+        faults.point("commit.enter")
+        mine, group = own[0], own.copy()
         try:
             if self._queue.enter(mine):
                 self._queue.take_followers(mine, group, MAX_GROUP)
                 self._write(group)
-        except LeaderLost:
-            raise self._outcome_unknown() from None
         except BaseException:
             # Ctrl-C or an injected fault, no error of the store: whether followers were committed must not be guessed.
             if self._queue.holds(mine):
@@ -112,11 +139,10 @@ class Writer:
             raise
         finally:
             try:
-                self._queue.leave(mine, group[1:])
+                self._queue.leave(mine, _followers(group))
             except BaseException:
-                self._queue.leave(mine, group[1:])
+                self._queue.leave(mine, _followers(group))
                 raise
-        return mine.answer(self._outcome_unknown)
 
     def _write(self, group: list[_PendingCommit]) -> None:
         """Write the group in one transaction, or one by one if that fails. Afterwards each step has its result."""
@@ -154,7 +180,9 @@ class Writer:
     def _return_unattributed(self, group: list[_PendingCommit]) -> None:
         """Requeue followers whose error may be that of a second signal in the leader's thread. Each writes itself then,
         where an error can only be its own: no caller gets another thread's exception."""
-        foreign = [one for one in group[1:] if one.error is not None and not isinstance(one.error, RelightError)]
+        foreign = [
+            one for one in _followers(group) if one.error is not None and not isinstance(one.error, RelightError)
+        ]
         for pending in foreign:
             pending.committed, pending.error, pending.done, pending.exclusive = None, None, False, True
             group.remove(pending)
@@ -209,7 +237,7 @@ class Writer:
             for pending in self._group:
                 pending.done = True
         self._begun = False
-        unwritten = [pending for pending in group[1:] if not pending.done]
+        unwritten = [pending for pending in _followers(group) if not pending.done]
         for pending in unwritten:
             pending.committed = pending.error = None
             group.remove(pending)
