@@ -22,14 +22,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from relight.errors import RelightError
 from relight.history.events import POLL_SECONDS
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
+from relight.sessions.commit_programs import CommitProgram, driven, sharing
 from relight.sessions.coroutines import Execute, Gather, Outcomes, Pause, Program, Request, TimedOut, outcomes_of
 from relight.sessions.session_writer import SessionWriter
-from relight.sessions.shared_commits import CommitProgram, SharedCall, driven, sharing
+from relight.sessions.shared_commits import SharedCall, SharedCommits
 from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
 from relight.telemetry.spans import is_traced
 
@@ -48,6 +50,8 @@ class _Threads:
     def begin(self) -> None:
         """Start without threads: at first, and in a forked child, which has none of its parent's."""
         self.stores = ThreadPoolExecutor(max_workers=STORE_THREADS, thread_name_prefix="relight-store")
+        self.shared: WeakKeyDictionary[object, SharedCommits] = WeakKeyDictionary()
+        """by store"""
 
 
 _threads = _Threads()
@@ -88,7 +92,7 @@ async def committed(program: CommitProgram[_T], writer: SessionWriter) -> _T:
     if store is None or writer.files is not None or is_traced():
         return await stored(partial(driven, program, recorder.store))
     call = SharedCall(program, recorder.lock)
-    writer.context.shared_commits.add(call, store, _threads.stores.submit)
+    _threads.shared.setdefault(store, SharedCommits()).add(call, store, _threads.stores.submit)
     cancelled = await _awaited(call.future, on_cancel=call.future.cancel)
     if cancelled is not None:
         raise cancelled

@@ -14,7 +14,6 @@ from relight.ports.store import Store
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE, Recording
-from relight.sessions.shared_commits import SharedCommits
 from relight.values.session import Identity
 from relight.values.step import Changes
 
@@ -72,8 +71,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """record that this process is the program of that session"""
     running_effects: RunningEffects = msgspec.field(default_factory=RunningEffects)
     """effects that run in this process: the store is closed by the last of them"""
-    shared_commits: SharedCommits = msgspec.field(default_factory=SharedCommits)
-    """commits of tasks of an event loop, which one thread does together"""
     open_other: Callable[[str], Context]
     """the ports of another store, which is created if it is missing; the caller closes it"""
     commands: dict[str, tuple[str, ...]]

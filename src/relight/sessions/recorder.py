@@ -23,9 +23,9 @@ from relight.journal.formats.registry import formats
 from relight.ports import faults
 from relight.ports.clock import Entropy
 from relight.ports.store import Store
+from relight.sessions.commit_programs import CommitProgram, driven
 from relight.sessions.heartbeat import BEATS_A_LEASE, CLAIMS, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
-from relight.sessions.shared_commits import CommitProgram, driven
 from relight.system.fork_handlers import reset_after_fork
 from relight.telemetry.logs import INFO, SESSION, STORE, log_commit, warn
 from relight.telemetry.spans import NO_SPAN, commit_span

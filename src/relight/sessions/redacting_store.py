@@ -14,7 +14,7 @@ import msgspec
 
 from relight.journal.redaction import recorded_fields
 from relight.ports.store import Record, SharingStore, Store
-from relight.sessions.shared_commits import sharing
+from relight.sessions.commit_programs import sharing
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, Step

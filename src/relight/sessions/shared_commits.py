@@ -1,9 +1,8 @@
-"""Commit programs, and one thread that commits the steps of many sessions together.
+"""One thread that commits the steps of many sessions together.
 
-A commit program is a generator that yields each step it wants committed, as `Store.commit` takes it, and is sent what
-was committed or thrown the store's error. `driven` commits in the calling thread. `SharedCommits` is for tasks of an
-event loop: one thread advances the programs of all that wait, commits their steps in one transaction, and then answers
-all of them (docs/decisions/0068). A thread for each would compete with the others for the interpreter lock.
+`SharedCommits` runs commit programs (commit_programs.py) of tasks of an event loop: one thread advances the programs of
+all that wait, commits their steps in one transaction, and then answers all of them (docs/decisions/0068). A thread for
+each would compete with the others for the interpreter lock.
 
 A program holds its session's lock while its step is committed. The shared thread never waits for such a lock: its owner
 may be waiting for one that this thread holds. Such a call is run alone, in a thread that may wait.
@@ -12,53 +11,22 @@ may be waiting for one that this thread holds. Such a call is run alone, in a th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
 from threading import Lock, RLock
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from relight.ports.store import SharingStore, Store
-from relight.system.fork_handlers import reset_after_fork
+from relight.sessions.commit_programs import CommitProgram, driven
 from relight.system.user_threads import settle
 from relight.values.step import Committed, Draft
 
-_T = TypeVar("_T")
-CommitProgram: TypeAlias = Generator[tuple[str, Draft], Committed, _T]
 Submit: TypeAlias = Callable[[Callable[[], object]], object]
 """runs a function in a thread of a pool"""
 MAX_SHARED: Final = 128
 """calls in one transaction; each of them waits for the work of all"""
-
-
-def driven(program: CommitProgram[_T], store: Store) -> _T:
-    """Run a program to its end in this thread."""
-    try:
-        step = next(program)
-        while True:
-            try:
-                committed = store.commit(*step)
-            except BaseException as error:
-                step = program.throw(error)
-            else:
-                step = program.send(committed)
-    except StopIteration as end:
-        result: _T = end.value
-        return result
-    finally:
-        program.close()  # where a signal handler raised between its steps: suspended, it would keep its session's lock
-
-
-def sharing(store: Any) -> SharingStore | None:
-    """Where this store's steps are committed together; None if it does no such thing."""
-    # Asked of the class: a store around another passes on what it does not know, and its own `commit` must not be
-    # passed over.
-    kind = type(store)
-    if hasattr(kind, "commit_all"):
-        found: SharingStore = store
-        return found
-    return store.sharing() if hasattr(kind, "sharing") else None
 
 
 class SharedCall:
@@ -116,11 +84,6 @@ class SharedCommits:
     the disk, the next one runs the programs of those that have come since, and takes the last of them at its turn."""
 
     def __init__(self) -> None:
-        self.after_fork()
-        reset_after_fork(self)
-
-    def after_fork(self) -> None:
-        """In a forked child: the threads and the tasks are the parent's."""
         self._waiting: deque[SharedCall] = deque()
         self._turn = Lock()
         """held by the thread whose steps are being committed"""
