@@ -28,8 +28,9 @@ from relight.errors import RelightError
 from relight.history.events import POLL_SECONDS
 from relight.sessions.calls.running_effects import RunningEffects
 from relight.sessions.calls.tools import is_coroutine_function
-from relight.sessions.commit_programs import CommitProgram, driven, sharing
 from relight.sessions.coroutines import Execute, Gather, Outcomes, Pause, Program, Request, TimedOut, outcomes_of
+from relight.sessions.recorder import CommitProgram, driven
+from relight.sessions.redacting_store import sharing
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.shared_commits import SharedCall, SharedCommits
 from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable

@@ -15,8 +15,8 @@ from relight.journal.commit import plan_commit
 from relight.ports import faults
 from relight.ports.store import Record, SharingStore, Store
 from relight.sessions import names
-from relight.sessions.commit_programs import sharing
 from relight.sessions.context import Context
+from relight.sessions.redacting_store import sharing
 from relight.values.session import Identity, Pending
 from relight.values.step import Committed, Draft
 

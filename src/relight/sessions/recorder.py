@@ -12,8 +12,8 @@ written twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Final, TypedDict, Unpack
+from collections.abc import Callable, Generator, Mapping
+from typing import Final, TypeAlias, TypedDict, TypeVar, Unpack
 
 from relight.errors import LeaseLost, NotFound, RelightError, StoreUnavailable, UsageError
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
@@ -23,7 +23,6 @@ from relight.journal.formats.registry import formats
 from relight.ports import faults
 from relight.ports.clock import Entropy
 from relight.ports.store import Store
-from relight.sessions.commit_programs import CommitProgram, driven
 from relight.sessions.heartbeat import BEATS_A_LEASE, CLAIMS, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
 from relight.system.fork_handlers import reset_after_fork
@@ -35,9 +34,30 @@ from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, Claim, Committed, Draft, StepKind, View
 
+_T = TypeVar("_T")
+CommitProgram: TypeAlias = Generator[tuple[str, Draft], Committed, _T]
+"""yields each step it wants committed, as `Store.commit` takes it; is sent what was committed, or thrown its error"""
 _NOTHING: Final = Changes()
 _TIMED_PAUSE_SECONDS: Final = 1.0
 """with a time limit: the working time of a killed attempt is known up to its last renewal"""
+
+
+def driven(program: CommitProgram[_T], store: Store) -> _T:
+    """Run a program to its end in this thread."""
+    try:
+        step = next(program)
+        while True:
+            try:
+                committed = store.commit(*step)
+            except BaseException as error:
+                step = program.throw(error)
+            else:
+                step = program.send(committed)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
+    finally:
+        program.close()  # where a signal handler raised between its steps: suspended, it would keep its session's lock
 
 
 class CommitOptions(TypedDict, total=False):

@@ -14,7 +14,6 @@ import msgspec
 
 from relight.journal.redaction import recorded_fields
 from relight.ports.store import Record, SharingStore, Store
-from relight.sessions.commit_programs import sharing
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, Step
@@ -110,3 +109,14 @@ def bare(store: Store) -> Store:
 def recorded_store(store: Store, redactor: Callable[[], Redactor]) -> Store:
     """The store behind the redactor; unchanged if it already is."""
     return store if isinstance(store, RecordedStore) else cast(Store, RecordedStore(store, redactor))
+
+
+def sharing(store: Any) -> SharingStore | None:
+    """Where this store's steps are committed together; None if it does no such thing."""
+    # Asked of the class: a store around another passes on what it does not know, and its own `commit` must not be
+    # passed over.
+    kind = type(store)
+    if hasattr(kind, "commit_all"):
+        found: SharingStore = store
+        return found
+    return store.sharing() if hasattr(kind, "sharing") else None

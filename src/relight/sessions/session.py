@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from relight.errors import UsageError
 from relight.journal.codec import isolated
-from relight.sessions.commit_programs import CommitProgram, driven
 from relight.sessions.context import Context
 from relight.sessions.coroutines import Program, drive
 from relight.sessions.entry.options import SessionOptions
 from relight.sessions.inputs import SdkObject, a_message, appended, reason_of
 from relight.sessions.opening import opened_within
-from relight.sessions.recorder import Recorder
+from relight.sessions.recorder import CommitProgram, Recorder, driven
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.state import StateMap
 from relight.system.lazy_module import LazyModule

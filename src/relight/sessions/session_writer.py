@@ -34,12 +34,11 @@ from relight.journal.jsonable import unshared
 from relight.journal.limits import Reached, overtime, uncounted
 from relight.sessions import limits
 from relight.sessions.calls.running_effects import EffectKey
-from relight.sessions.commit_programs import CommitProgram, driven
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
 from relight.sessions.opening import CLAIM_TRIES, begin_attempt
-from relight.sessions.recorder import Recorder
+from relight.sessions.recorder import CommitProgram, Recorder, driven
 from relight.sessions.state import StateMap
 from relight.system.uncaught import report_uncaught_waits, waits_of
 from relight.values.call import Call, Outcome

@@ -1,6 +1,6 @@
 """One thread that commits the steps of many sessions together.
 
-`SharedCommits` runs commit programs (commit_programs.py) of tasks of an event loop: one thread advances the programs of
+`SharedCommits` runs commit programs (recorder.py) of tasks of an event loop: one thread advances the programs of
 all that wait, commits their steps in one transaction, and then answers all of them (docs/decisions/0068). A thread for
 each would compete with the others for the interpreter lock.
 
@@ -19,7 +19,7 @@ from threading import Lock, RLock
 from typing import Any, Final, TypeAlias
 
 from relight.ports.store import SharingStore, Store
-from relight.sessions.commit_programs import CommitProgram, driven
+from relight.sessions.recorder import CommitProgram, driven
 from relight.system.user_threads import settle
 from relight.values.step import Committed, Draft
 
