@@ -166,10 +166,17 @@ class SessionWriter:
     # -- writing ----------------------------------------------------------------------------------------------
 
     def append(
-        self, given: Sequence[Any], usage: Usage | None, *, prompt: str | None = None, stop: str | None = None
+        self,
+        given: Sequence[Any],
+        usage: Usage | None,
+        *,
+        prompt: str | None = None,
+        stop: str | None = None,
+        model: str | None = None,
     ) -> Checkpoint:
         """`append_program`, in this thread."""
-        return driven(self.append_program(given, usage, prompt=prompt, stop=stop), self.recorder.store)
+        program = self.append_program(given, usage, prompt=prompt, stop=stop, model=model)
+        return driven(program, self.recorder.store)
 
     def append_program(
         self,
