@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import msgspec
@@ -32,7 +31,7 @@ from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call
 from relight.journal.jsonable import unshared
 from relight.journal.limits import Reached, overtime, uncounted
-from relight.sessions import limits
+from relight.sessions import limits, tree_budgets
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.context import Context
 from relight.sessions.heartbeat import CLAIMS
@@ -120,13 +119,12 @@ class SessionWriter:
         self._uncounted: str | None = None
         """why usage can no longer be counted against a limit of money or tokens"""
         self._closed = False
-
         self._exit_error: tuple[BaseException | None] | None = None
         """the error the block was left with, while effects that still run keep the lease"""
         self._release_due = False
         """a verdict was committed while effects ran: the last of them to end releases the lease"""
         if self._is_limited:
-            import_module("relight.history.listing")  # for the budgets; now, and not in the first append: see Recorder
+            tree_budgets.prepare()
         with suppress(UsageError):  # an invalid file of prices is reported where a price is needed
             context.price(recorder.identity.model)  # imports the prices, for the same reason
 

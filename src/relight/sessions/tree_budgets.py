@@ -24,13 +24,19 @@ if TYPE_CHECKING:
     from relight.sessions.context import Context
     from relight.values.policy import RunPolicy
     from relight.values.session import Head
-else:  # imported before the first append of a session that a limit covers: session_writer.py
+else:  # imported by `prepare`
     listing = LazyModule("relight.history.listing")
 
 _MAX_ABOVE: Final = 100
 """sessions above one that are looked at"""
 _LOOK_SECONDS: Final = 1.0
 """how long a session without a budget above it is taken to have none: one may be given to a parent that is resumed"""
+
+
+def prepare() -> None:
+    """Import what the budgets read, when a session that a limit covers is opened and not in its first append: an
+    import that a signal handler interrupts would leave its lock taken (see Recorder)."""
+    listing.below  # noqa: B018  the first access imports
 
 
 class TreeBudgets:

@@ -23,7 +23,7 @@ DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
 
 
 class Log:
-    """A logger of `logging`, from when the program has imported that; until then nobody reads it, and nothing is
+    """A logger of `logging`, from when the program has imported that; until then it has no handler, and no record is
     made."""
 
     def __init__(self, name: str) -> None:
@@ -33,7 +33,7 @@ class Log:
         """whether a record of this level would be made; the logger's own method as soon as there is one"""
 
     def log(self, level: int, text: str, *values: object, extra: dict[str, object]) -> None:
-        """A record, if somebody reads it."""
+        """Make a record, if one of this level is read."""
         if self.reads(level) and self._logger is not None:
             self._logger.log(level, text, *values, extra=extra)
 

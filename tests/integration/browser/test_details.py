@@ -14,6 +14,7 @@ from tests.integration.browser.test_acting import confirm, editing
 from tests.support.journals import Player
 from tests.support.sample_sessions import Scenes
 from tests.support.server_harness import ServerHarness
+from tests.support.shell import eventually
 from tests.unit.server.conftest import fill
 
 NOUNS = (
@@ -173,5 +174,5 @@ def test_a_tool_call_is_read_as_a_command_and_its_terminal_text_at_every_width(s
     expect(row.locator("pre.command")).to_contain_text("printf")
     expect(row.locator("pre.term")).to_contain_text("one")
     page.set_viewport_size({"width": 390, "height": 844})
-    box = row.locator("pre.term").bounding_box()
-    assert box is not None and box["width"] > 300
+    wide = """pre => pre.getBoundingClientRect().width > 300"""
+    eventually(lambda: bool(row.locator("pre.term").evaluate(wide)), what="the terminal text to use the whole width")

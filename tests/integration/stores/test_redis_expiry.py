@@ -149,6 +149,12 @@ def test_tombstones_of_expired_sessions_are_bounded(rl: Relight, monkeypatch: py
     assert len(rl.sessions.removals()) <= 5
 
 
+def test_a_deadline_that_has_passed_when_the_end_is_committed_leaves_no_key(rl: Relight, server: RedisServer) -> None:
+    rl.admin.set_retention(1e-12)  # by the time of the commit it is over
+    assert [times(server, finished(rl, f"s{number}")) for number in range(20)] == [{-2}] * 20
+    assert list(rl.sessions.list()) == []
+
+
 class Interrupted:
     """A connection whose first transaction comes right after somebody else acted."""
 

@@ -86,7 +86,7 @@ def test_captured_files_are_removed_on_a_full_disk_too(tmp_path: Path, monkeypat
 def test_a_removal_that_does_not_fit_removes_nothing_and_keeps_the_reserve(
     disk: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    little = 96 * 1024  # room for the log's index, not for the pages of many small messages
+    little = 116 * 1024  # room for the pages of the indexes, not for the pages of many small messages
     monkeypatch.setattr(reserve, "RESERVE_BYTES", little)
     os.truncate(reserve_path(store), little)
     fill(disk)

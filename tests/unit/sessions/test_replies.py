@@ -30,7 +30,6 @@ UNKNOWN: dict[str, Any] = {
     "two choices": {"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}] * 2},
     "no message": {"choices": [{"text": "hi", "finish_reason": "stop"}]},
     "two candidates": {"candidates": [{"content": {"role": "model", "parts": [{"text": "hi"}]}}] * 2},
-    "response": {"id": "x", "object": "response", "output": [], "status": "completed"},
     "running response": {"id": "x", "object": "response", "output": [], "status": "in_progress"},
     "user": {"role": "user", "content": "hi"},
     "legacy call": {"role": "assistant", "content": None, "function_call": {"name": "t", "arguments": "{}"}},

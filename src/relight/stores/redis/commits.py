@@ -111,11 +111,14 @@ class Journal:
             checks.append(("field", keys.facts, "m", member or b""))
             commands += self.status_commands(member or b"", stored.head, committed.head)
         checks += slot_checks
+        ending: list[Command] = []
         if {stored.head.status, committed.head.status} & FINISHED:
             ending_checks, ending = self.expiry.step_commands(keys, stored.head, committed.head)
             checks, commands = checks + ending_checks, commands + ending
         # The head comes last: if an earlier command fails on a damaged key, nothing is committed.
         commands.append(("SET", keys.head, raw, "KEEPTTL"))
+        # A deadline that has passed meanwhile has deleted the key at once, and the new one would be kept for ever.
+        commands += [one for one in ending if one[:2] == ("PEXPIREAT", keys.head)]
         try:
             return self._server.transact(checks, commands), raw
         except (StoreFull, StoreReadOnly, Corrupt):

@@ -90,7 +90,10 @@ def free_pages(file: apsw.VFSFile, size: int, pages: int) -> dict[int, int]:
 
 def _punch(where: str, size: int, numbers: Iterable[int]) -> None:
     """Return the space of these pages to the disk; they read as zeros. Does nothing where that is not possible."""
-    from relight.system.punch_hole import punch_hole, writable_descriptor  # ctypes, which no other command needs
+    from relight.stores.sqlite.connection.punch_hole import (  # ctypes, which no other command needs
+        punch_hole,
+        writable_descriptor,
+    )
 
     fd = writable_descriptor(where)  # SQLite's, never one of our own: see `scrub`
     if fd is None:
