@@ -265,6 +265,7 @@ def begin_attempt(
             changes = msgspec.structs.replace(
                 more, attempt=attempt, status=StatusChange(status=status), note=note or more.note
             )
+            CLAIMS.add(owner.id, recorder)
             recorder.commit("attempt", changes, claim=claim)
         # Lost the race for the epoch. The evidence was about the former owner, so everything is read and decided again;
         # the bound only stops a livelock among many claimants.

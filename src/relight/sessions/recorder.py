@@ -23,7 +23,7 @@ from relight.journal.formats.registry import formats
 from relight.ports import faults
 from relight.ports.clock import Entropy
 from relight.ports.store import Store
-from relight.sessions.heartbeat import BEATS_A_LEASE, CLAIMS, MAX_PAUSE_SECONDS
+from relight.sessions.heartbeat import BEATS_A_LEASE, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
 from relight.system.fork_handlers import reset_after_fork
 from relight.telemetry.logs import INFO, SESSION, STORE, log_commit, warn
@@ -196,8 +196,6 @@ class Recorder:
                     kind, changes, body, label, claim, release, view, snapshots, queue_position, expected
                 )
                 before = self.head.seq
-                if claim is not None:
-                    CLAIMS.add(claim.owner.id, self)
                 try:
                     committed = yield from self._write(draft, given)
                     self._apply(committed, draft, changes)
