@@ -109,9 +109,9 @@ class Heartbeat:
 class Claims:
     """Which object holds each lease that this process has claimed for a session it opened, for all its stores.
 
-    Not here: the claims of a worker, which hands its leases over to other processes. A claim has an owner id of its own.
-    If its holder is gone (interrupted before it could release, or dropped by the program), nothing in this process can
-    write under it any more, and the session can be claimed again at once.
+    Not here: the claims of a worker, which hands its leases over to other processes. A claim has an owner id of its
+    own. If its holder is gone (interrupted before it could release, or dropped by the program), nothing in this process
+    can write under it any more, and the session can be claimed again at once.
     """
 
     def __init__(self) -> None:
