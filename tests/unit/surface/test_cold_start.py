@@ -62,11 +62,14 @@ def ran(program: str, *words: object, environment: Mapping[str, str] | None = No
 
 def test_the_import_alone_imports_nothing_else() -> None:
     names = ran("import sys; before = set(sys.modules); import relight; print(*set(sys.modules) - before)")[0].split()
-    assert set(names) == {"relight", "__future__"}
+    assert set(names) - {"__future__"} == {"relight"}
 
 
 def test_the_first_step_imports_only_what_it_needs(tmp_path: Path) -> None:
     names = ran(FIRST_STEP, tmp_path / "r.db")
+    if "psutil" in names:  # the source of processes where there is no /proc: its own modules are not ours to choose
+        brought = set(ran("import psutil, sys; print(*sys.modules, sep='\\n')"))
+        names = [name for name in names if name not in brought]
     assert "relight.stores.sqlite.writer" in names
     assert [name for name in names if name in HEAVY] == []
     assert [name for name in names for other in OF_OTHER_VERBS if name == other or name.startswith(f"{other}.")] == []
