@@ -17,6 +17,8 @@ from relight.system.fork_handlers import reset_after_fork
 
 BEATS_A_LEASE: Final = 3
 MAX_PAUSE_SECONDS: Final = 10.0
+MAX_CLAIMS: Final = 1000
+"""claims that are remembered without a holder: older leases have expired"""
 
 
 class LeaseHolder(Protocol):
@@ -32,10 +34,45 @@ class LeaseHolder(Protocol):
         ...
 
 
+class Claims:
+    """Which object holds each lease that this process has claimed for a session it opened in this store.
+
+    Not here: the claims of a worker, which hands its leases over to other processes. A claim has an owner id of its
+    own. If its holder is gone (interrupted before it could release, or dropped by the program), nothing in this process
+    can write under it any more, and the session can be claimed again at once.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[str, Callable[[], object | None]] = {}
+
+    def add(self, owner: str, holder: object) -> None:
+        """Before the claim is committed."""
+        if len(self._holders) >= MAX_CLAIMS:
+            for other, held_by in list(self._holders.items()):
+                if held_by() is None:
+                    self._holders.pop(other, None)
+        self._holders[owner] = weakref.ref(holder)
+
+    def abandon(self, owner: str) -> None:
+        """Its holder writes nothing any more, whether or not the release was written."""
+        if owner in self._holders:
+            self._holders[owner] = _nothing
+
+    def is_abandoned(self, owner: str) -> bool:
+        """Whether this process made the claim and nothing holds it any more."""
+        held_by = self._holders.get(owner)
+        return held_by is not None and held_by() is None
+
+
+def _nothing() -> None:
+    return None
+
+
 class Heartbeat:
     """The renewal thread of one store; starts with the first session and ends with `stop`."""
 
     def __init__(self) -> None:
+        self.claims = Claims()
         self._begin()
         self._stopped = False
         reset_after_fork(self)
@@ -104,42 +141,3 @@ class Heartbeat:
         with self._lock:
             holders = [(one, one.beat_seconds()) for one in self._holders]
         return [(one, seconds) for one, seconds in holders if seconds is not None]
-
-
-class Claims:
-    """Which object holds each lease that this process has claimed for a session it opened, for all its stores.
-
-    Not here: the claims of a worker, which hands its leases over to other processes. A claim has an owner id of its
-    own. If its holder is gone (interrupted before it could release, or dropped by the program), nothing in this process
-    can write under it any more, and the session can be claimed again at once.
-    """
-
-    def __init__(self) -> None:
-        self._holders: dict[str, Callable[[], object | None]] = {}
-
-    def add(self, owner: str, holder: object) -> None:
-        """Before the claim is committed."""
-        if len(self._holders) >= MAX_CLAIMS:
-            for other, held_by in list(self._holders.items()):
-                if held_by() is None:
-                    self._holders.pop(other, None)
-        self._holders[owner] = weakref.ref(holder)
-
-    def abandon(self, owner: str) -> None:
-        """Its holder writes nothing any more, whether or not the release was written."""
-        if owner in self._holders:
-            self._holders[owner] = _nothing
-
-    def is_abandoned(self, owner: str) -> bool:
-        """Whether this process made the claim and nothing holds it any more."""
-        held_by = self._holders.get(owner)
-        return held_by is not None and held_by() is None
-
-
-MAX_CLAIMS: Final = 1000
-"""claims that are remembered without a holder: older leases have expired"""
-CLAIMS: Final = Claims()
-
-
-def _nothing() -> None:
-    return None

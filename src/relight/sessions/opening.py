@@ -24,7 +24,6 @@ from relight.journal.status import Evidence, derived_status
 from relight.ports import faults
 from relight.sessions import names
 from relight.sessions.context import Context
-from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.names import find_exactly, find_former
 from relight.values.checkpoint import at
 from relight.values.policy import RunPolicy
@@ -53,7 +52,7 @@ def evidence_of(context: Context, head: Head) -> Evidence:
     """What this process can observe about the owner of a session right now."""
     owner = head.lease.owner if head.lease is not None else None
     gone = context.host.is_gone(owner) if owner is not None else None
-    if owner is not None and not gone and CLAIMS.is_abandoned(owner.id):
+    if owner is not None and not gone and context.heartbeat.claims.is_abandoned(owner.id):
         gone = context.host.owner(owner.id) == owner  # not in a forked child: there the holder is in the parent
     return Evidence(now=context.store.instant(), now_us=context.clock.now_us(), owner_gone=gone)
 
@@ -265,7 +264,7 @@ def begin_attempt(
             changes = msgspec.structs.replace(
                 more, attempt=attempt, status=StatusChange(status=status), note=note or more.note
             )
-            CLAIMS.add(owner.id, recorder)
+            context.heartbeat.claims.add(owner.id, recorder)
             recorder.commit("attempt", changes, claim=claim)
         # Lost the race for the epoch. The evidence was about the former owner, so everything is read and decided again;
         # the bound only stops a livelock among many claimants.

@@ -35,7 +35,6 @@ from relight.journal.status import derived_status
 from relight.operations.retention import tombstones_for
 from relight.ports.store import Query, Record
 from relight.sessions.context import Context
-from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.opening import (
     create,
     evidence_of,
@@ -292,7 +291,7 @@ class RecordLog:
         attempt = next_attempt(head, claim.owner, derived_status(head, evidence))
         changes = Changes(attempt=attempt, status=StatusChange(status="working"))
         recorder.lost = None
-        CLAIMS.add(claim.owner.id, recorder)
+        context.heartbeat.claims.add(claim.owner.id, recorder)
         recorder.commit("attempt", changes, claim=claim)
         self._mark_committed_read()
 

@@ -34,7 +34,6 @@ from relight.journal.limits import Reached, overtime, uncounted
 from relight.sessions import limits, tree_budgets
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.context import Context
-from relight.sessions.heartbeat import CLAIMS
 from relight.sessions.inputs import SdkObject, a_message, reason_of, spent_of
 from relight.sessions.opening import CLAIM_TRIES, begin_attempt
 from relight.sessions.recorder import CommitProgram, Recorder, driven
@@ -428,7 +427,7 @@ class SessionWriter:
                 self._leave(error)
         finally:
             self.context.heartbeat.remove(self.recorder)
-            CLAIMS.abandon(self.recorder.owner)
+            self.context.heartbeat.claims.abandon(self.recorder.owner)
             if self.files is not None and not was_closed:
                 self.files.close()
 

@@ -126,15 +126,17 @@ def test_a_session_that_another_thread_holds_keeps_no_other_waiting(address: str
 
             thread = threading.Thread(target=hold)
             thread.start()
-            await until(taken.is_set)
-            late = [asyncio.create_task(held.append(user(str(number)))) for number in range(3)]
-            async with asyncio.timeout(BOUND_SECONDS):
-                await asyncio.gather(*(one.append(user("x")) for one in others))
-            assert not any(one.done() for one in late)
-            release.set()
+            try:
+                await until(taken.is_set)
+                late = [asyncio.create_task(held.append(user(str(number)))) for number in range(3)]
+                async with asyncio.timeout(BOUND_SECONDS):
+                    await asyncio.gather(*(one.append(user("x")) for one in others))
+                assert not any(one.done() for one in late)
+            finally:
+                release.set()
+                thread.join()
             async with asyncio.timeout(BOUND_SECONDS):
                 await asyncio.gather(*late)
-            thread.join()
             assert Counter(message["content"] for message in held.messages) == Counter("012")
 
     asyncio.run(main())
