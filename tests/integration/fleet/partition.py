@@ -27,7 +27,7 @@ from tests.support.redis_server import ALWAYS, RedisServer
 LEASE, SWEEP = 3.0, 2.0
 PATIENCE = 3.0
 """of the writer, as its address says"""
-TURNS = 8
+TURNS = 16
 NEAR, FAR = "198.18.0.1", "198.18.0.2"
 CUTS = ("down", "silent")
 ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -167,15 +167,16 @@ class Writer:
 
 def cut_in_two(fleet: Fleet, cable: Cable, far: str, impatient: str, how: str) -> dict[str, Any]:
     """One partition, from the cut to the end of everything that it hurt."""
-    near = fleet.environment
-    ids = fleet.submit(2, turns=TURNS, seconds=0.3)
-    fleet.environment, fleet.within = {**near, "RELIGHT_STORE": far}, cable.there
-    lost = fleet.start("--labels", how, name=f"lost-{how}")
-    fleet.environment, fleet.within = near, ()
+    near, lost = fleet.environment, None
     writer = Writer(fleet, cable, impatient, f"writer-{how}")
     try:
-        wait_until("both at work", lambda: set(ids) <= set(fleet.effects.read_text().split()))
+        # Before the sessions, which would be over by the time that it has started on a busy machine.
         wait_until("the writer at work", lambda: len(writer.lines()) >= 3)
+        ids = fleet.submit(2, turns=TURNS, seconds=0.3)
+        fleet.environment, fleet.within = {**near, "RELIGHT_STORE": far}, cable.there
+        lost = fleet.start("--labels", how, name=f"lost-{how}")
+        fleet.environment, fleet.within = near, ()
+        wait_until("both at work", lambda: set(ids) <= set(fleet.effects.read_text().split()))
         cable.cut(how)
         begun = time.monotonic()
         fleet.within = ELSEWHERE
@@ -202,7 +203,8 @@ def cut_in_two(fleet: Fleet, cable: Cable, far: str, impatient: str, how: str) -
         if writer.process.poll() is None:
             writer.process.kill()
         writer.process.wait()
-        lost.close()
+        if lost is not None:
+            lost.close()
 
 
 def _end_with_whoever_started_it() -> None:
