@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sysconfig
 import time
 from collections.abc import Callable
@@ -173,6 +174,10 @@ def test_code_that_only_speaks_of_secrets_survives(text: str) -> None:
     assert Redactor({}).text(text) is text
 
 
+A_PASSWORD = re.compile(r"(?i)passw(or)?d\s*=\s*['\"]\w")
+"""a line that gives a password in the open: to redact it is no false hit"""
+
+
 def test_source_code_has_at_most_one_false_hit_in_ten_thousand_lines(sample: Callable[..., int]) -> None:
     plain, lines, changed = Redactor({}), 0, []
     modules = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*/*.py"))
@@ -183,7 +188,8 @@ def test_source_code_has_at_most_one_false_hit_in_ten_thousand_lines(sample: Cal
             continue
         after = plain.text("\n".join(source)).splitlines()
         lines += len(source)
-        changed += [f"{path.name}: {line}" for line, now in zip_longest(source, after) if line != now]
+        pairs = ((line or "", now) for line, now in zip_longest(source, after) if line != now)
+        changed += [f"{path.name}: {line}" for line, _ in pairs if not A_PASSWORD.search(line)]
     assert len(changed) <= max(3, lines // 10_000), changed
 
 
