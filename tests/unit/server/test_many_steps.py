@@ -94,7 +94,7 @@ FEW, MANY = 3_000, 15_000
 
 
 def test_a_page_costs_what_it_shows_in_every_order_and_with_every_filter(tmp_path: Path) -> None:
-    """Five times the sessions may not cost two and a half times as much: what reads them all costs five times."""
+    """Five times the sessions may not cost three times as much: what reads them all costs five times."""
     took: dict[int, dict[str, float]] = {}
     for sessions in (FEW, MANY):
         crowd(tmp_path / f"{sessions}.db", sessions, begins_us=round((time.time() - 20 * 86_400) * 1e6))
@@ -104,4 +104,4 @@ def test_a_page_costs_what_it_shows_in_every_order_and_with_every_filter(tmp_pat
             took[sessions] = {path: best(client, path)[0] for path in (*GROWS, *SORTED)}
         harness.close()
     grown = {path: (took[FEW][path], took[MANY][path]) for path in took[FEW]}
-    assert {path: both for path, both in grown.items() if both[1] > 2.5 * both[0] + 0.010} == {}
+    assert {path: both for path, both in grown.items() if both[1] > 3 * both[0] + 0.010} == {}

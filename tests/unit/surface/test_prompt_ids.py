@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import relight
 from relight.errors import LeaseHeld
+from relight.ports import faults
 from tests.support.calls import call
 from tests.support.simulation import Simulation
 
@@ -89,3 +91,27 @@ def test_who_continues_a_finished_session_waits_for_another_who_does(tmp_path: A
             release.set()
             assert first.result(60) == second.result(60) == "re: text 2"
     assert model.asked == ["text 1", "text 2"]
+
+
+def test_a_claim_that_the_end_of_the_turn_overtakes_gets_its_answer(tmp_path: Any) -> None:
+    model, visits = Counting(), []
+
+    with relight.open(tmp_path / "r.db") as rl:
+        say(rl, model, 1)
+        patient, dropped = rl.session("chat"), rl.session("chat")
+        dropped.prompt("text 2", id="r2")
+        del dropped  # its lease is abandoned, and may be claimed
+        gc.collect()
+
+        def overtake(_: str) -> None:
+            visits.append(len(visits))
+            if visits == [0, 1]:  # the first claim is of the session as the patient knew it
+                faults.disarm()
+                say(rl, model, 2)
+
+        faults.arm("resume.planned", overtake)
+        try:
+            assert patient.run(model, prompt="text 2", prompt_id="r2") == "re: text 2"
+        finally:
+            faults.disarm()
+    assert (model.asked, visits) == (["text 1", "text 2"], [0, 1])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-from relight.errors import Conflict, LeaseHeld, UsageError
+from relight.errors import Conflict, Finished, LeaseHeld, UsageError
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.formats.format import Format
 from relight.journal.jsonable import check_text
@@ -96,7 +96,7 @@ def reopen_for(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> Pro
             yield Pause(min(pause, left))
             left, pause = left - pause, min(2 * pause, MAX_PAUSE_SECONDS)
             refresh(writer.context, writer.recorder)
-        except Conflict:  # lost to another claim; the recorder has what that one wrote
+        except (Conflict, Finished):  # lost to another claim; the recorder has what that one wrote, its end included
             lost += 1
             if lost == CLAIM_TRIES:
                 raise
