@@ -94,8 +94,8 @@ def test_who_continues_a_finished_session_waits_for_another_who_does(tmp_path: A
 
 
 def test_a_claim_that_the_end_of_the_turn_overtakes_gets_its_answer(tmp_path: Any) -> None:
-    model, visits = Counting(), []
-
+    model = Counting()
+    visits: list[int] = []
     with relight.open(tmp_path / "r.db") as rl:
         say(rl, model, 1)
         patient, dropped = rl.session("chat"), rl.session("chat")
