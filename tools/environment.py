@@ -72,7 +72,8 @@ def _uv(python: Path, pip: list[str]) -> list[str] | None:
     """The pinned uv as an installer, or None where it cannot be installed."""
     if _run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "uv.txt")]):
         return None
-    return [str(python.with_name("uv")), "pip", "install", "--quiet", "--python", str(python)]
+    # The certificates of the system, as pip and every other client uses them: the machine may have added its own.
+    return [str(python.with_name("uv")), "pip", "install", "--quiet", "--system-certs", "--python", str(python)]
 
 
 def _run(argv: list[str]) -> int:
