@@ -6,7 +6,7 @@ JOBS   ?= auto
 WORKERS = $(if $(filter auto,$(JOBS)),$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))),$(JOBS))
 BIN    := .venv/bin
 READY  := .venv/.ready
-LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+LOCK   := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --python-version 3.11 \
           --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 # Every test starts many processes of ours: compiling them anew each time would be most of what they do.
@@ -91,7 +91,7 @@ docs: $(READY) build/docs/.ready ## write the generated reference, and the site 
 
 build/docs/.ready: requirements/docs.txt | $(READY)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/docs
-	@$(BIN)/uv pip install --quiet --require-hashes --python build/docs/bin/python -r requirements/docs.txt
+	@$(BIN)/uv pip install --quiet --system-certs --require-hashes --python build/docs/bin/python -r requirements/docs.txt
 	@touch $@
 
 lock: $(READY) ## pin the requirements again, with hashes; UPGRADE=1 takes newer versions

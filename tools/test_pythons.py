@@ -70,7 +70,7 @@ def run(version: str, python: str, arguments: list[str]) -> int:
     """Make its environment complete, import, play the demo, test."""
     place = ROOT / "build" / "pythons" / version
     inside = str(place / "bin" / "python")
-    install = [str(ROOT / ".venv" / "bin" / "uv"), "pip", "install", "--quiet", "--python", inside]
+    install = [str(ROOT / ".venv" / "bin" / "uv"), "pip", "install", "--quiet", "--system-certs", "--python", inside]
     jobs = ["-n", os.environ.get("JOBS", "auto"), "--dist", "worksteal", "-p", "no:cacheprovider"]
     for command in (
         [python, "-m", "venv", "--without-pip", str(place)],
