@@ -88,20 +88,24 @@ def best(client: TestClient, path: str) -> tuple[float, int]:
     return min(took), size
 
 
-GROWS = ("/", "/operations/sweep", "/operations?resumes=1", "/?status=failed&sort=cost", "/?agent=nobody", "/metrics")
+GROWS = ("/", "/operations/sweep", "/operations/resumes", "/?status=failed&sort=cost", "/?agent=nobody", "/metrics")
 SORTED = tuple(f"/?sort={one}{way}" for one in ("name", "updated", "steps", "cost") for way in ("", "&reversed=1"))
+HALTED = "/operations?resumes=1"
+"""reads every halted session too, which are some of all: more than twice, and less than all"""
 FEW, MANY = 3_000, 15_000
 
 
 def test_a_page_costs_what_it_shows_in_every_order_and_with_every_filter(tmp_path: Path) -> None:
-    """Five times the sessions may not cost three times as much: what reads them all costs five times."""
+    """Five times the sessions may not cost twice as much."""
     took: dict[int, dict[str, float]] = {}
     for sessions in (FEW, MANY):
         crowd(tmp_path / f"{sessions}.db", sessions, begins_us=round((time.time() - 20 * 86_400) * 1e6))
         harness = ServerHarness(tmp_path / f"{sessions}.db")
         with harness.client("read") as client:
             client.headers["accept-encoding"] = "gzip"
-            took[sessions] = {path: best(client, path)[0] for path in (*GROWS, *SORTED)}
+            took[sessions] = {path: best(client, path)[0] for path in (*GROWS, *SORTED, HALTED)}
         harness.close()
     grown = {path: (took[FEW][path], took[MANY][path]) for path in took[FEW]}
-    assert {path: both for path, both in grown.items() if both[1] > 3 * both[0] + 0.010} == {}
+    assert {
+        path: both for path, both in grown.items() if both[1] > (3 if path == HALTED else 2) * both[0] + 0.010
+    } == {}
