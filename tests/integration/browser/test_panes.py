@@ -104,7 +104,8 @@ def test_the_axis_of_a_page_that_dropped_rows_is_that_of_the_rows_it_has(site: S
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     for n in range(1300):
         s.append({"role": "assistant", "content": [{"type": "text", "text": f"update {n}"}]})
-    expect(page.locator("#rows > .row").last).to_contain_text("update 1299")
+        if n % 100 == 99:  # a page that is too far behind begins anew, and has dropped nothing then
+            expect(page.locator("#rows > .row").last).to_contain_text(f"update {n}")
     expect(page.get_by_role("link", name="earlier steps")).to_be_visible()
     s.close()
     page.evaluate("relight.read()")
