@@ -92,23 +92,28 @@ async def committed(program: CommitProgram[_T], writer: SessionWriter) -> _T:
     store = sharing(recorder.store)
     if store is None or writer.files is not None or is_traced():
         return await stored(partial(driven, program, recorder.store))
-    call = SharedCall(program, recorder.lock)
+    call = SharedCall(program, recorder.lock, _arrivals_here().wake)
     _threads.shared.setdefault(store, SharedCommits()).add(call, store, _threads.stores.submit)
-    cancelled = await _awaited(call.future, on_cancel=call.future.cancel)
+    cancelled = await _awaited(call.future, on_cancel=call.future.cancel, is_woken=True)
     if cancelled is not None:
         raise cancelled
     result: _T = call.future.result()
     return result
 
 
-async def _awaited(future: Future[_T], *, on_cancel: Callable[[], object] | None) -> asyncio.CancelledError | None:
-    """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was."""
+async def _awaited(
+    future: Future[_T], *, on_cancel: Callable[[], object] | None, is_woken: bool = False
+) -> asyncio.CancelledError | None:
+    """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was. `is_woken`: who sets
+    the future calls `_Arrivals.wake` afterwards."""
     arrivals = _arrivals_here()
     cancelled: asyncio.CancelledError | None = None
     while True:
         # Awaited also if it is done already: a task of many quick calls must let others run.
         waiter = arrivals.loop.create_future()
-        future.add_done_callback(partial(arrivals.add, waiter))
+        future.add_done_callback(partial(arrivals.put if is_woken else arrivals.add, waiter))
+        if is_woken and future.done():
+            arrivals.wake()  # it was done before the callback was there: its thread may have called this already
         try:
             await waiter
         except asyncio.CancelledError as error:
@@ -129,10 +134,18 @@ class _Arrivals:
         self.is_scheduled = False
         self._done: deque[asyncio.Future[None]] = deque()
 
-    def add(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
-        """Its call is done. From any thread."""
-        # In this order, and the opposite one in `_deliver`: what is added after the last look schedules another.
+    def add(self, waiter: asyncio.Future[None], ended: Future[Any]) -> None:
+        """Its call is done: wake the loop for it. From any thread."""
+        self.put(waiter, ended)
+        self.wake()
+
+    def put(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
+        """Its call is done; `wake` follows. From any thread."""
         self._done.append(waiter)
+
+    def wake(self) -> None:
+        """Have those delivered that were put here before. From any thread."""
+        # After `put`, and the opposite order in `_deliver`: what is put after the last look schedules another.
         if not self.is_scheduled:
             self.is_scheduled = True
             with suppress(RuntimeError):  # the loop is closed: none of its tasks waits any more

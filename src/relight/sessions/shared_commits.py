@@ -32,13 +32,15 @@ MAX_SHARED: Final = 128
 class SharedCall:
     """A program on its way through the shared thread."""
 
-    __slots__ = ("_context", "error", "future", "lock", "program", "result", "step")
+    __slots__ = ("_context", "error", "future", "lock", "program", "result", "step", "wake")
 
-    def __init__(self, program: CommitProgram[Any], lock: RLock) -> None:
+    def __init__(self, program: CommitProgram[Any], lock: RLock, wake: Callable[[], None]) -> None:
         self.program = program
         self.lock = lock
         """of its session"""
         self.future: Future[Any] = Future()
+        self.wake = wake
+        """wakes the event loop that waits for the future, once for all calls of a batch"""
         self.step: tuple[str, Draft] | None = None
         """what it wants committed; None once it has ended"""
         self.result: Any = None
@@ -69,9 +71,10 @@ class SharedCall:
         """Run it in this thread, which may wait for its session's lock."""
         if self.future.set_running_or_notify_cancel():
             settle(self.future, partial(self._context.run, driven, self.program, store))
+            self.wake()
 
     def end(self) -> None:
-        """Give its session back, and answer the task that waits for it."""
+        """Give its session back, and set the future of the task that waits for it."""
         self.lock.release()
         if self.error is not None:
             self.future.set_exception(self.error)
@@ -126,6 +129,9 @@ class SharedCommits:
             call.finish(committed, store)
         for call in calls:
             call.end()
+        # At last: a loop that is woken has the interpreter lock at once, and those behind would wait for it.
+        for wake in {call.wake for call in calls}:
+            wake()
 
     def _go_on(self, store: SharingStore, submit: Submit) -> None:
         try:
@@ -159,6 +165,7 @@ class SharedCommits:
 def _refuse(call: SharedCall, error: RuntimeError) -> None:
     if call.future.set_running_or_notify_cancel():
         call.future.set_exception(error)
+        call.wake()
 
 
 def _committed(store: SharingStore, calls: Sequence[SharedCall]) -> Sequence[Committed | BaseException]:
