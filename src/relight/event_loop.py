@@ -104,8 +104,8 @@ async def committed(program: CommitProgram[_T], writer: SessionWriter) -> _T:
 async def _awaited(
     future: Future[_T], *, on_cancel: Callable[[], object] | None, is_woken: bool = False
 ) -> asyncio.CancelledError | None:
-    """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was. `is_woken`: who sets
-    the future calls `_Arrivals.wake` afterwards."""
+    """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was. `is_woken`: who
+    sets the future calls `_Arrivals.wake` afterwards."""
     arrivals = _arrivals_here()
     cancelled: asyncio.CancelledError | None = None
     while True:
