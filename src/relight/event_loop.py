@@ -12,13 +12,15 @@ program (`late`), which keeps the session's lease until then. A process that exi
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import inspect
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -33,13 +35,16 @@ from relight.sessions.recorder import CommitProgram, driven
 from relight.sessions.redacting_store import sharing
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.shared_commits import SharedCall, SharedCommits
-from relight.system.user_threads import Handover, no_coroutine, settle, start, uncancellable
+from relight.system.threads.calls import Call
+from relight.system.threads.user_threads import Handover, no_coroutine, settle, start, uncancellable
+from relight.system.threads.worker_threads import WorkerThreads
 from relight.telemetry.spans import is_traced
 
 _T = TypeVar("_T")
 _END: Final = object()
 STORE_THREADS: Final = 128
 """concurrent store calls; further ones wait"""
+_WAKEUP_SECONDS: Final = 0.05
 
 
 class _Threads:
@@ -50,18 +55,18 @@ class _Threads:
 
     def begin(self) -> None:
         """Start without threads: at first, and in a forked child, which has none of its parent's."""
-        self.stores = ThreadPoolExecutor(max_workers=STORE_THREADS, thread_name_prefix="relight-store")
+        self.stores = WorkerThreads("relight-store", STORE_THREADS)
         self.shared: WeakKeyDictionary[object, SharedCommits] = WeakKeyDictionary()
         """by store"""
+
+    def end(self) -> None:
+        """The process ends: let the calls that run end."""
+        self.stores.close()
 
 
 _threads = _Threads()
 os.register_at_fork(after_in_child=_threads.begin)
-
-
-def store_threads() -> ThreadPoolExecutor:
-    """The pool, for entry points that run their own bounded store work. Never user code."""
-    return _threads.stores
+atexit.register(_threads.end)
 
 
 # -- store calls ----------------------------------------------------------------------------------------------
@@ -73,13 +78,25 @@ async def stored(function: Callable[[], _T], *, always: bool = False, undo: Call
     If the caller is cancelled, it is not made if it has not begun (unless `always`), else awaited; `undo` reverts its
     result, because no caller will have it.
     """
-    future = _threads.stores.submit(contextvars.copy_context().run, function)
-    cancelled = await _awaited(future, on_cancel=None if always else future.cancel)
+    return await without_context(partial(contextvars.copy_context().run, function), always=always, undo=undo)
+
+
+async def without_context(
+    function: Callable[[], _T], *, always: bool = False, undo: Callable[[_T], object] | None = None
+) -> _T:
+    """The same, without a copy of this task's context."""
+    call = Call[_T](_arrivals_here())
+    try:
+        _threads.stores.submit(partial(call.settle, function))
+    except BaseException:
+        call.cancel()
+        raise
+    cancelled = await _ended(call, on_cancel=None if always else call.cancel)
     if cancelled is None:
-        return future.result()
-    if not future.cancelled() and future.exception() is None and undo is not None:
+        return call.outcome()
+    if not call.is_cancelled and call.error is None and undo is not None:
         with suppress(RelightError):  # the cancellation matters more
-            await stored(partial(undo, future.result()), always=True)
+            await stored(partial(undo, call.result), always=True)
     raise cancelled
 
 
@@ -92,71 +109,68 @@ async def committed(program: CommitProgram[_T], writer: SessionWriter) -> _T:
     store = sharing(recorder.store)
     if store is None or writer.files is not None or is_traced():
         return await stored(partial(driven, program, recorder.store))
-    call = SharedCall(program, recorder.lock, _arrivals_here().wake)
+    call = SharedCall(program, recorder.lock, _arrivals_here())
     _threads.shared.setdefault(store, SharedCommits()).add(call, store, _threads.stores.submit)
-    cancelled = await _awaited(call.future, on_cancel=call.future.cancel, is_woken=True)
+    cancelled = await _ended(call, on_cancel=call.cancel)
     if cancelled is not None:
         raise cancelled
-    result: _T = call.future.result()
+    result: _T = call.outcome()
     return result
 
 
-async def _awaited(
-    future: Future[_T], *, on_cancel: Callable[[], object] | None, is_woken: bool = False
-) -> asyncio.CancelledError | None:
-    """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was. `is_woken`: who
-    sets the future calls `_Arrivals.wake` afterwards."""
-    arrivals = _arrivals_here()
+async def _ended(call: Call[_T], *, on_cancel: Callable[[], object] | None) -> asyncio.CancelledError | None:
+    """Wait until it has ended, however often this task is cancelled meanwhile; returns whether it was."""
+    loop = asyncio.get_running_loop()
     cancelled: asyncio.CancelledError | None = None
     while True:
-        # Awaited also if it is done already: a task of many quick calls must let others run.
-        waiter = arrivals.loop.create_future()
-        future.add_done_callback(partial(arrivals.put if is_woken else arrivals.add, waiter))
-        if is_woken and future.done():
-            arrivals.wake()  # it was done before the callback was there: its thread may have called this already
+        # Awaited also if it has ended already: a task of many quick calls must let others run.
+        waiter = loop.create_future()
+        call.wait(waiter)
         try:
             await waiter
         except asyncio.CancelledError as error:
             cancelled = error
-            arrivals.is_scheduled = False  # Ctrl-C may have hit `_deliver` itself
             if on_cancel is not None:
                 on_cancel()
-        if future.done():
+        if call.is_ended:
             return cancelled
 
 
 class _Arrivals:
-    """Tells one event loop which store calls are done. All that end until the loop gets to it are one wakeup of it: a
+    """Tells one event loop which store calls have ended. All that end until the loop gets to it are one wakeup of it: a
     thousand tasks would otherwise pay for a thousand, each a system call on both sides."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.is_scheduled = False
-        self._done: deque[asyncio.Future[None]] = deque()
+        self._expected_until = 0.0
+        """until then a wakeup that was asked for is believed to come"""
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def add(self, waiter: asyncio.Future[None], ended: Future[Any]) -> None:
-        """Its call is done: wake the loop for it. From any thread."""
-        self.put(waiter, ended)
-        self.wake()
-
-    def put(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
-        """Its call is done; `wake` follows. From any thread."""
-        self._done.append(waiter)
+    def put(self, waiter: asyncio.Future[None]) -> None:
+        """Its call has ended; `wake` follows. From any thread."""
+        self._waiters.append(waiter)
 
     def wake(self) -> None:
-        """Have those delivered that were put here before. From any thread."""
-        # After `put`, and the opposite order in `_deliver`: what is put after the last look schedules another.
-        if not self.is_scheduled:
-            self.is_scheduled = True
+        """Have those answered that were put here before. From any thread."""
+        # After `put`, and the opposite order in `_answer`: what is put after the last look asks for another wakeup. One
+        # that a signal handler's exception took out of the loop is not waited for: the next asks for its own.
+        now = time.monotonic()
+        if now >= self._expected_until:
+            self._expected_until = now + _WAKEUP_SECONDS
             with suppress(RuntimeError):  # the loop is closed: none of its tasks waits any more
-                self.loop.call_soon_threadsafe(self._deliver)
+                self.loop.call_soon_threadsafe(self._answer)
 
-    def _deliver(self) -> None:
-        self.is_scheduled = False
-        while self._done:
-            waiter = self._done.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+    def _answer(self) -> None:
+        self._expected_until = 0.0
+        try:
+            while self._waiters:
+                waiter = self._waiters[0]
+                if not waiter.done():
+                    waiter.set_result(None)
+                self._waiters.popleft()  # only now: until then an exception of a signal handler leaves it here
+        finally:
+            if self._waiters:
+                self.wake()
 
 
 _here = threading.local()

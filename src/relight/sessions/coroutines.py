@@ -119,7 +119,7 @@ def _within(request: Execute) -> Any:
     """What the function returns in its time, in a thread that runs on after it."""
     from concurrent.futures import wait  # here and below: most programs run nothing in threads
 
-    from relight.system.user_threads import Handover
+    from relight.system.threads.user_threads import Handover
 
     handover = Handover(request)
     try:
@@ -136,7 +136,7 @@ def _side_by_side(request: Gather, clock: Clock) -> list[Outcomes]:
     """Drive each program in a thread, with the caller's context variables."""
     from concurrent.futures import Future
 
-    from relight.system.user_threads import abandon, settle, start
+    from relight.system.threads.user_threads import abandon, settle, start
 
     waiting, ended, lock = list(request.programs)[::-1], list[Future[Any]](), Lock()
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
 from threading import Lock, RLock
@@ -20,31 +19,27 @@ from typing import Any, Final, TypeAlias
 
 from relight.ports.store import SharingStore, Store
 from relight.sessions.recorder import CommitProgram, driven
-from relight.system.user_threads import settle
+from relight.system.threads.calls import Arrivals, Call
 from relight.values.step import Committed, Draft
 
-Submit: TypeAlias = Callable[[Callable[[], object]], object]
+Submit: TypeAlias = Callable[[Callable[[], object]], None]
 """runs a function in a thread of a pool"""
 MAX_SHARED: Final = 128
 """calls in one transaction; each of them waits for the work of all"""
 
 
-class SharedCall:
+class SharedCall(Call[Any]):
     """A program on its way through the shared thread."""
 
-    __slots__ = ("_context", "error", "future", "lock", "program", "result", "step", "wake")
+    __slots__ = ("_context", "lock", "program", "step")
 
-    def __init__(self, program: CommitProgram[Any], lock: RLock, wake: Callable[[], None]) -> None:
+    def __init__(self, program: CommitProgram[Any], lock: RLock, arrivals: Arrivals) -> None:
+        super().__init__(arrivals)
         self.program = program
         self.lock = lock
         """of its session"""
-        self.future: Future[Any] = Future()
-        self.wake = wake
-        """wakes the event loop that waits for the future, once for all calls of a batch"""
         self.step: tuple[str, Draft] | None = None
         """what it wants committed; None once it has ended"""
-        self.result: Any = None
-        self.error: BaseException | None = None
         self._context = copy_context()
 
     def advance(self, how: Callable[..., tuple[str, Draft]], value: object) -> None:
@@ -69,17 +64,12 @@ class SharedCall:
 
     def alone(self, store: Store) -> None:
         """Run it in this thread, which may wait for its session's lock."""
-        if self.future.set_running_or_notify_cancel():
-            settle(self.future, partial(self._context.run, driven, self.program, store))
-            self.wake()
+        self.settle(partial(self._context.run, driven, self.program, store))
 
-    def end(self) -> None:
-        """Give its session back, and set the future of the task that waits for it."""
+    def answer(self) -> Callable[[], None]:
+        """Give its session back, and end; returns what wakes its caller."""
         self.lock.release()
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
+        return self.end()
 
 
 class SharedCommits:
@@ -101,7 +91,7 @@ class SharedCommits:
             try:
                 self._expect(store, submit)
             except BaseException:
-                call.future.cancel()
+                call.cancel()
                 raise
 
     def _expect(self, store: SharingStore, submit: Submit) -> None:
@@ -127,10 +117,8 @@ class SharedCommits:
             answers = _committed(store, waiting)
         for call, committed in zip(waiting, answers, strict=True):
             call.finish(committed, store)
-        for call in calls:
-            call.end()
-        # At last: a loop that is woken has the interpreter lock at once, and those behind would wait for it.
-        for wake in {call.wake for call in calls}:
+        # A loop that is woken takes the interpreter lock at once: it is woken when all are answered.
+        for wake in {call.answer() for call in calls}:
             wake()
 
     def _go_on(self, store: SharingStore, submit: Submit) -> None:
@@ -154,7 +142,7 @@ class SharedCommits:
                     submit(partial(call.alone, store))
                 except RuntimeError as error:
                     _refuse(call, error)
-            elif call.future.set_running_or_notify_cancel():
+            elif call.claim():
                 locked.add(id(call.lock))
                 calls.append(call)
                 call.advance(call.program.send, None)
@@ -163,9 +151,10 @@ class SharedCommits:
 
 
 def _refuse(call: SharedCall, error: RuntimeError) -> None:
-    if call.future.set_running_or_notify_cancel():
-        call.future.set_exception(error)
-        call.wake()
+    def refuse() -> None:
+        raise error
+
+    call.settle(refuse)
 
 
 def _committed(store: SharingStore, calls: Sequence[SharedCall]) -> Sequence[Committed | BaseException]:

@@ -78,6 +78,25 @@ def test_an_exception_from_a_signal_handler_leaves_nothing_locked(
     assert reported["imported"] == [], "an interrupted import leaves its lock to nobody: none after the opening"
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+def test_an_event_loop_whose_appends_are_interrupted_goes_on_with_the_next(
+    kind: str, address_of: Addresses, tmp_path: Path, sample: Callable[..., int]
+) -> None:
+    seconds = sample(2, proof=60)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.programs.interrupted_tasks",
+        address_of(kind, tmp_path),
+        str(seconds),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS + seconds, check=False)
+    assert ended.returncode == 0, ended.stderr
+    reported = json.loads(ended.stdout)
+    assert reported["bangs"] > 0, "it was never interrupted"
+    assert (reported["lost"], reported["doubled"], reported["ok"]) == (0, 0, True), reported
+
+
 @pytest.mark.parametrize("operation", ["open", "restore", "rewind", "fork", "label"])
 def test_an_operation_that_a_signal_interrupts_anywhere_can_be_repeated_at_once(
     operation: str, tmp_path: Path, sample: Callable[..., int]

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,10 @@ def test_a_session_is_looked_at_restored_forked_and_removed_on_another_machine(
     fleet.do("export", "agent", str(bundle))
     assert bundle.stat().st_size > 4_300_000
     assert fleet.do("doctor").count("answers; captured files can be restored on any machine") == 1
-    fleet.do("rm", "agent", "--with-forks", "--yes")
-    assert keys() == [], "bytes of a removed session are left"
+    before = keys()
+    said = fleet.do("rm", "agent", "--with-forks", "--yes")
+    running = [thread.name for thread in threading.enumerate()]
+    assert keys() == [], f"bytes of a removed session are left, of {before}; {said}; threads: {running}"
     fleet.at("here")
     with relight.open() as rl:
         assert list(rl.sessions.list()) == []

@@ -31,7 +31,7 @@ OF_OTHER_VERBS = (
     "relight.sessions.turns",
     "relight.stores.memory",
     "relight.supervision",
-    "relight.system.user_threads",
+    "relight.system.threads.user_threads",
 )
 
 FIRST_STEP = """

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
-from relight.event_loop import store_threads
+from relight.event_loop import without_context
 from relight.sessions.recorder import Recorder
 from relight.values.status import Status, StatusChange, bounded_text
 
@@ -109,7 +109,7 @@ async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
         finally:
             _calling.reset(token)
 
-    return await asyncio.get_running_loop().run_in_executor(store_threads(), call)
+    return await without_context(call)
 
 
 class Run:
