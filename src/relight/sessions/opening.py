@@ -146,6 +146,10 @@ def checked_wait(seconds: float | None) -> float:
     return float(seconds)
 
 
+class _ClaimsLost(Conflict):
+    """Others were faster each time, and may hold the session no longer."""
+
+
 def opened_within(context: Context, wait: float | None, make: Callable[[float], _T]) -> Program[_T]:
     """What `make` opens; while another process holds it, it is tried again for up to `wait` seconds. `make` is given
     those that are left."""
@@ -156,7 +160,7 @@ def opened_within(context: Context, wait: float | None, make: Callable[[float], 
     while True:
         try:
             return make(left)
-        except LeaseHeld:
+        except (LeaseHeld, _ClaimsLost):
             if left <= 0:
                 raise
         yield Pause(min(pause, left))
@@ -276,7 +280,8 @@ def begin_attempt(
             continue
         faults.point("resume.claimed")
         return
-    raise Conflict(f"{recorder.identity.id}: other processes kept claiming it")
+    name = recorder.identity.name or recorder.identity.id
+    raise _ClaimsLost(f"{name}: other processes kept claiming it", hints=["wait for it: session(NAME, wait=10)"])
 
 
 def own_claim(context: Context, identity: Identity, head: Head, *, seconds: float) -> Claim:

@@ -110,3 +110,25 @@ def test_an_operator_that_saw_less_is_told_and_writes_nothing(
     with pytest.raises(Conflict, match="wrote meanwhile"):
         other.runs.send("a", "go on")
     assert other.sessions.get("a").status == "completed"
+
+
+def test_wait_is_also_for_a_session_that_others_take_each_time_before_this_one(world: Simulation) -> None:
+    mine, others = world.start(), world.start()
+    others.session("a").close()
+    taken: list[int] = []
+
+    def take(_: str) -> None:
+        faults.disarm()
+        with others.session("a"):
+            taken.append(1)
+        if len(taken) < 2 * opening.CLAIM_TRIES:
+            faults.arm("resume.planned", take)
+
+    try:
+        faults.arm("resume.planned", take)
+        with pytest.raises(Conflict, match="kept claiming"):
+            mine.session("a")
+        with mine.session("a", wait=30) as s:
+            assert s.attempt == len(taken) + 2
+    finally:
+        faults.disarm()
