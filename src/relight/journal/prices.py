@@ -1,14 +1,15 @@
 """Cost of a reply from its tokens: a dated table of list prices, overridden by a user's file.
 
 A model in neither has no price. Nothing is guessed from a similar name, because a budget counted with a wrong price is
-worse than one that is refused. Prices are those of the standard tier, without discounts, batches and subscriptions. A
-cost that an agent reports itself takes precedence.
+worse than one that is refused; but gateways and clouds spell the name of the same model in their own ways, and those
+are read. Prices are the provider's own, of the standard tier: without discounts, batches, subscriptions, and what a
+gateway or a region adds. A cost that an agent reports itself takes precedence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -24,8 +25,21 @@ SOURCES: Final = (
 )
 _MILLION: Final = 1_000_000
 _DATE: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
-_WINDOW: Final = re.compile(r"\[\d+[km]\]$")
+_WINDOW: Final = re.compile(r"\[\d+[km]\]$", re.IGNORECASE)
 """the context window that Claude Code appends to a model's name"""
+# Texts, compiled when a name is not in the table as it stands: most are.
+_SERVED_BY: Final = (
+    r"(?:.*[/:])?(?:anthropic|openai(?:-responses|-chat)?|openrouter"
+    r"|azure(?:[_-](?:ai|openai))?|(?:amazon[_-])?bedrock(?:[_-]converse)?|converse|foundation-model|inference-profile"
+    r"|(?:google[_-])?vertex(?:[_-]?ai)?|google_anthropic_vertex|models)[/:](?P<name>[^/:].*)"
+)
+"""a path that ends with the maker or a cloud: `openrouter/anthropic/`, `bedrock/`, `publishers/anthropic/models/`"""
+_BEDROCK: Final = r"(?:.*[/:])?(?:[a-z]{2,6}(?:-[a-z]+)?\.)?anthropic\.(?P<name>claude-.+)"
+"""a region or none, and the maker: `us.anthropic.`, `bedrock/us-east-1/anthropic.`"""
+_CLAUDE: Final = r"(?P<name>claude-[a-z0-9.-]+?)(?:[@-]\d{8}|@default)?(?:-v\d+(?::\d+)?)?"
+"""a date after `@` is Vertex's, a version after it Bedrock's"""
+_VERSION_FIRST: Final = r"^claude-(\d+(?:-\d+)?)-([a-z]+)$"
+"""`claude-4.5-sonnet`, as OpenRouter's replies have it"""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,15 +118,33 @@ TABLE: Final[Mapping[str, Price]] = {
 
 
 def price_of(model: str | None, own: Mapping[str, Price]) -> Price | None:
-    """The price of a model: by its full name, then without the date and context window behind it."""
+    """The price of a model: by its full name, then by each shorter spelling of the same model."""
     if not model:
         return None
-    bare = _WINDOW.sub("", model)
-    for name in (model, bare, _DATE.sub("", bare)):
+    for name in _spellings(model):
         price = own.get(name) or TABLE.get(name)
         if price is not None:
             return price
     return None
+
+
+def _spellings(model: str) -> Iterator[str]:
+    """The name as given, without the context window, without the date, and as its maker spells it."""
+    yield model
+    bare = _WINDOW.sub("", model)
+    yield bare
+    yield _DATE.sub("", bare)
+    makers = _makers_spelling(bare.lower())
+    yield makers
+    yield re.sub(_VERSION_FIRST, r"claude-\2-\1", makers)
+
+
+def _makers_spelling(name: str) -> str:
+    """`claude-sonnet-4-5` for `us.anthropic.claude-sonnet-4-5-20250929-v1:0`, `gpt-5-mini` for `openai/gpt-5-mini`."""
+    served = re.fullmatch(_BEDROCK, name) or re.fullmatch(_SERVED_BY, name)
+    name = served["name"] if served is not None else name
+    claude = re.fullmatch(_CLAUDE, name)
+    return _DATE.sub("", name) if claude is None else claude["name"].replace(".", "-")
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

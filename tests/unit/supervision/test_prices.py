@@ -233,8 +233,10 @@ class Dumped:
         ({**MESSAGE, "model": "claude-sonnet-4-5-20250929"}, 0.315),
         ({**COMPLETION, "model": "gpt-5-mini-2025-08-07"}, 0.027),
         (CHUNKS, 0.027),
+        ({**MESSAGE, "model": "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}, 0.315),
+        ({**COMPLETION, "model": "anthropic/claude-sonnet-4.5"}, 0.315),
     ],
-    ids=["anthropic", "openai", "streamed"],
+    ids=["anthropic", "openai", "streamed", "bedrock", "gateway"],
 )
 def test_a_reply_that_names_its_model_is_counted_in_a_budget(reply: Any, cost: float) -> None:
     asked = 0
