@@ -8,6 +8,7 @@ than its files. If the program asks for a snapshot itself, it gets the error.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,14 +42,14 @@ def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[s
     """Root name to path, from a path or from named paths."""
     roots = dict(workspace) if isinstance(workspace, Mapping) else {DEFAULT_ROOT: workspace}
     if not roots or not all(isinstance(name, str) and name and _is_path(path) for name, path in roots.items()):
-        raise UsageError("a workspace is a path, or a mapping from root name to path")
+        raise UsageError("a workspace is a path in UTF-8, or a mapping from root name to path")
     return {name: os.fspath(path) for name, path in roots.items()}
 
 
 def _is_path(path: object) -> bool:
-    """Whether it is a non-empty path without NUL."""
+    """Whether it is a non-empty path without NUL, and can be recorded: a name that is not UTF-8 has lone surrogates."""
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
-    return isinstance(text, str) and text != "" and "\0" not in text
+    return isinstance(text, str) and text != "" and not re.search("[\0\ud800-\udfff]", text)
 
 
 def open_roots(

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from relight.errors import Conflict, Corrupt, NotFound, UsageError
+from relight.files.capture import named_roots
 from relight.files.operation import FileOperation, FilesReport
 from relight.history.events import Event, history
 from relight.history.loading import Found, chain_of, step_at
@@ -221,10 +222,10 @@ def _noted(event: Event) -> tuple[int, dict[str, Any]]:
 
 def new_roots(given: str | Mapping[str, str], roots: Mapping[str, str]) -> dict[str, str]:
     """The directory for each root of a fork: the given one for a single root, or one below it for each of several."""
+    paths = {name: os.path.abspath(path) for name, path in named_roots(given).items()}
     if isinstance(given, Mapping):
-        return {name: os.path.abspath(path) for name, path in given.items()}
-    if len(roots) == 1:
-        return {name: os.path.abspath(given) for name in roots}
+        return paths
     if not roots:
         raise Conflict("the session has no workspace to put into a new directory")
-    return {name: os.path.join(os.path.abspath(given), name) for name in roots}
+    (path,) = paths.values()
+    return {name: path if len(roots) == 1 else os.path.join(path, name) for name in roots}

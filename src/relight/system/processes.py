@@ -31,13 +31,16 @@ class LocalProcesses:
         return {}
 
     def check(self, command: Sequence[str], directory: str) -> None:
-        if not Path(directory).is_dir():
+        if not os.path.isdir(directory):  # unlike Path.is_dir, no error for a name that is too long
             raise UsageError(f"no such directory: {directory}")
         if not command:
             raise UsageError("no command given", hints=["relight run -- python agent.py"])
         program = program_of(command[0], directory)
         if program is None:
-            raise UsageError(f"no program called {command[0]!r}", hints=["give the command after --, word by word"])
+            raise UsageError(
+                f"no program called {command[0]!r}",
+                hints=["install it, or correct the command: one argument for each word"],
+            )
         interpreter = missing_interpreter(program)
         if interpreter is not None:
             hints = [f"install it, or change the first line of {program}"]

@@ -60,8 +60,8 @@ def check_suitable(name: str, path: Path, store: Iterable[Path]) -> None:
     def refuse(why: str, *hints: str) -> None:
         raise WorkspaceUnusable(name, str(path), why, hints=hints)
 
-    if not real.is_dir():
-        if real.exists():
+    if not os.path.isdir(real):  # unlike Path.is_dir, no error for a name that is too long
+        if os.path.exists(real):
             refuse("not a directory", "choose a directory")
         refuse("workspace missing", "recreate it from its snapshots: relight restore REF")
     if real == Path("/"):

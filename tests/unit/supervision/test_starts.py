@@ -346,6 +346,28 @@ def test_over_http_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) 
         harness.close()
 
 
+NO_DIRECTORY = ("/", "//", "/..", "a\0b", "", "\udcff", "y" * 300, "x/" * 3000, "/proc/none")
+
+
+@pytest.mark.parametrize("place", NO_DIRECTORY, ids=lambda place: repr(place)[:12])
+def test_a_place_that_can_be_no_workspace_is_refused_by_name_and_nothing_is_left(scene: Scene, place: str) -> None:
+    """Raised by each entry point as an error that says so; none of the system's own gets through."""
+    below, before = scene.at(1), scene.everything()
+    given = place if place.startswith("/") or len(place) < 5 else str(scene.base / place)
+    starts: list[Callable[[], Any]] = [
+        lambda: scene.rl.history.fork(below, workspace=given),
+        lambda: scene.rl.history.fork(below, workspace={"main": given}),
+        lambda: start_in_background(scene.rl, below, ResumeOptions(prompt="p", workspace=given)),
+        lambda: resumes(workspace=given)(scene),
+        lambda: scene.rl.session("new", workspace=given),
+        lambda: scene.rl.runs.plan_launch(["true"], RunOptions(directory=given or "/no", agent="true")),
+    ]
+    for start in starts[: -1 if given.startswith("//") or given in ("/", "/..") else None]:
+        with pytest.raises(RelightError):
+            start()
+        assert scene.everything() == before
+
+
 def test_one_shape_of_answer_over_http_and_the_files_of_the_checkpoint(scene: Scene) -> None:
     harness = ServerHarness(scene.store)
     try:

@@ -31,11 +31,14 @@ class NewDirectory:
     def __init__(self, path: str, *, name: str, session: str, attempt: int, begun: Begun) -> None:
         """Create it with its parents. Conflict if it is not empty, WorkspaceUnusable if it cannot be created."""
         self.path = Path(path).absolute()
+        if not self.path.name:
+            raise WorkspaceUnusable(name, path, "the root of the file system is no workspace")
         self._record_path = _record_path_of(self.path)
-        self._parents = _missing(self.path.parent)
+        self._parents: list[Path] = []
         self._was_there = False
         self._lock_fd: int | None = None
         try:
+            self._parents = _missing(self.path.parent)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             remove_unfinished(self.path.parent, begun)
             self._lock_fd = _lock(self._record_path)
@@ -127,7 +130,7 @@ def _is_begun(lock_fd: int, begun: Begun) -> bool:
 
 
 def _record_path_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}{_SUFFIX}")
+    return path.parent / f".{path.name}{_SUFFIX}"
 
 
 def _lock(note: Path) -> int | None:
