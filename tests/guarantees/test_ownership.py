@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.errors import LeaseHeld, LeaseLost, NotResumable, RelightError
+from relight.errors import InDoubt, LeaseHeld, LeaseLost, NotResumable, RelightError
 from relight.sessions.session import Session
 from relight.values.policy import Retention
 from tests.support.child_processes import Child, ForkServer, lines_of, wait_until
@@ -104,6 +104,41 @@ def test_a_dead_owner_is_taken_over_within_a_second(fork_server: ForkServer, tmp
 
 
 @pytest.mark.crash
+@pytest.mark.parametrize("door", ["run", "once"])
+def test_who_loses_the_lease_while_an_effect_runs_is_told_that_it_ran(door: str, tmp_path: Path) -> None:
+    """Nothing of it lands, the new owner does not repeat it, and both know why."""
+    ran: list[str] = []
+    taken: list[Session] = []
+
+    def pay() -> str:
+        ran.append("pay")
+        other.admin.release("job", why="its host is gone", who="somebody")
+        taken.append(other.session("job"))
+        return "paid"
+
+    asking = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "pay", "arguments": "{}"}}]}
+    with relight.open(tmp_path / "r.db") as rl, relight.open(tmp_path / "r.db") as other:
+        with pytest.raises(LeaseLost) as lost, rl.session("job") as s:
+            if door == "run":
+                s.run(lambda _: asking, tools=[relight.tool(effect="once")(pay)], prompt="go")
+            else:
+                s.once("pay", pay)
+        assert lost.value.evidence == (
+            "pay has run, and its result could not be recorded: the new owner cannot know it",
+        )
+        (theirs,) = taken
+        assert "result" not in {one.kind for one in other.store.steps(theirs.id)}
+        if door == "run":
+            assert theirs.pending_calls()[0].in_doubt
+            answer = {"role": "assistant", "content": "done"}
+            theirs.run(lambda _: answer, tools=[relight.tool(effect="once")(pay)])
+        else:
+            with pytest.raises(InDoubt):
+                theirs.once("pay", pay)
+        theirs.close()
+        assert ran == ["pay"]
+
+
 def test_a_stopped_writer_that_nobody_took_over_goes_on(fork_server: ForkServer, tmp_path: Path) -> None:
     writer = Writer(fork_server, tmp_path, "lid")
     writer.child.signal(signal.SIGSTOP)

@@ -13,14 +13,14 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never
 
 import msgspec
 
-from relight.errors import InDoubt, InvalidMessage, ToolsChanged, UsageError, Waiting
+from relight.errors import InDoubt, InvalidMessage, LeaseLost, ToolsChanged, UsageError, Waiting
 from relight.journal.effects.ledger import action_for, carried_outcome, closing_outcome
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
@@ -305,7 +305,7 @@ def _finish(
         synthetic=status == "unknown",
         generation=slot.generation,
     )
-    writer.record("result", Changes(outcomes=[outcome], used=used or ()), finishing=True)
+    _record_outcome(writer, outcome, slot.site.name, used=used or ())
 
 
 def note_tools(writer: SessionWriter, box: Mapping[str, Tool[Any, Any]]) -> None:
@@ -363,7 +363,7 @@ def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Progra
             raise
         result = kept(returned, f"once({key!r})")
         faults.point("tool.done")
-        _record_outcome(writer, Outcome(id=key, content=result.content, generation=generation))
+        _record_outcome(writer, Outcome(id=key, content=result.content, generation=generation), key)
         faults.point("tool.recorded")
         if result.problem:  # it is recorded as done all the same
             raise InvalidMessage(
@@ -401,13 +401,21 @@ def _once_late(execution: Execution, writer: SessionWriter, key: str, generation
         with writer.recorder.lock:
             effect = writer.recorder.fold.once.get(key)
             if effect is not None and effect.outcome is None:
-                _record_outcome(writer, ended)
+                _record_outcome(writer, ended, key)
     finally:
         execution.end()
 
 
-def _record_outcome(writer: SessionWriter, outcome: Outcome) -> None:
-    writer.record("result", Changes(outcomes=[outcome]), finishing=True)
+def _record_outcome(
+    writer: SessionWriter, outcome: Outcome, name: str | None = None, *, used: Sequence[str] = ()
+) -> None:
+    """Commit an outcome. `name`: what has run just now, for the error if the lease was lost meanwhile."""
+    try:
+        writer.record("result", Changes(outcomes=[outcome], used=used), finishing=True)
+    except LeaseLost as lost:
+        if name is not None and outcome.status == "ok":
+            lost.evidence += (f"{name} has run, and its result could not be recorded: the new owner cannot know it",)
+        raise
 
 
 def settle(writer: SessionWriter, key: str, result: Any, *, retry: bool) -> Checkpoint:
