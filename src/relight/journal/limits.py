@@ -155,7 +155,8 @@ def overtime(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
 def _over(allowed: float, worked: float) -> Reached | None:
     if worked < allowed:
         return None
-    why = f"time limit reached: worked {worked:.0f} s of {allowed:g} s"
+    shown = f"{worked:.0f}" if worked >= 10 else f"{worked:.2g}"
+    why = f"time limit reached: worked {shown} s of {allowed:g} s"
     return Reached(limit="time_limit", used=round(worked, 3), allowed=allowed, why=why)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import relight
 from relight.errors import LimitReached, UsageError
-from relight.journal.limits import Account, Reached, known_us, spent, worked_since
+from relight.journal.limits import Account, Reached, known_us, overtime, spent, worked_since
 from relight.values.lease import Instant, Lease, Owner
 from relight.values.policy import RunPolicy
 from relight.values.session import Head
@@ -317,3 +317,11 @@ def test_working_time_leaves_out_what_nobody_worked() -> None:
 def test_a_budget_is_reached_when_it_is_used_up(cost: float | None, reached: bool) -> None:
     found = spent([Account(policy=RunPolicy(budget=1.0), own=Usage(input_tokens=5, cost=cost))])
     assert isinstance(found, Reached) is reached
+
+
+@pytest.mark.parametrize(("worked", "shown"), [(0.34, "0.34"), (1.04, "1"), (9.96, "10"), (70.4, "70")])
+def test_the_time_that_was_worked_is_named_so_that_it_reaches_the_limit(worked: float, shown: str) -> None:
+    """Half a second is not shown as none."""
+    head = Head(session="a", worked_us=round(worked * 1e6))
+    reached = overtime(RunPolicy(seconds=0.3), head, now_us=0)
+    assert reached is not None and reached.why == f"time limit reached: worked {shown} s of 0.3 s"
