@@ -89,6 +89,12 @@ def test_what_was_removed_is_known_by_its_id_and_nothing_else_is(world: Simulati
     assert by_policy is not None and (by_policy.by, by_policy.finished_days) == ("serve on h", 7.0)
     assert by_policy.sessions == [swept]
     assert on_request is not None and not on_request.by_policy and on_request.sessions == []
+    for session, how in ((swept, "by the retention policy of 7d, serve on h"), (asked, "on request")):
+        for read in (rl.sessions.get, rl.history.load, rl.runs.plan, lambda ref: rl.history.checkpoint(f"{ref}@1")):
+            with pytest.raises(NotFound) as gone:
+                read(session)
+            (line,) = gone.value.evidence
+            assert line.startswith("removed ") and line.endswith(how)
     assert rl.sessions.removed(there) is None and rl.sessions.removed("never") is None
     records = rl.store.list_records("tombstone").values()
     assert not [one for one in records if b"secret-name" in one or asked.encode() in one]

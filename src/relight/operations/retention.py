@@ -17,9 +17,10 @@ import msgspec
 from relight.errors import Conflict, NotFound, UsageError
 from relight.history.listing import every_session
 from relight.journal.queues.small_records import pack_record, unpack_record
-from relight.journal.retention import is_due, retention_days
+from relight.journal.retention import days_text, is_due, retention_days
 from relight.ports.store import ExpiringStore, Query
 from relight.sessions.context import Context
+from relight.values.checkpoint import at
 from relight.values.policy import DAY, Policy, Retention, StoredPolicy
 from relight.values.tombstone import MAX_TOMBSTONES, Tombstone, digest_of
 
@@ -185,3 +186,9 @@ def tombstone_of(context: Context, session: str) -> Tombstone | None:
         if digest in one.digests:
             return one
     return cast(ExpiringStore, context.store).expired(session) if context.store.info.expires else None
+
+
+def removal_text(removed: Tombstone) -> str:
+    """When and how a session was removed, in one line."""
+    policy = f"by the retention policy of {days_text(removed.finished_days)}, {removed.by}"
+    return f"removed {at(removed.at_us).astimezone():%Y-%m-%d %H:%M:%S} {policy if removed.by_policy else 'on request'}"

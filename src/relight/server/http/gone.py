@@ -11,7 +11,7 @@ import json
 from fastapi import Request
 
 from relight.errors import NotFound, RelightError
-from relight.journal.retention import days_text
+from relight.operations.retention import removal_text
 from relight.server.http.problems import Problem, path_of
 from relight.server.service import Service, service_of
 from relight.text.format import count
@@ -56,12 +56,7 @@ def _from_audit_log(service: Service, ref: str) -> Problem | None:
 
 def _from_tombstone(service: Service, ref: str) -> Problem | None:
     found = service.rl.sessions.removed(ref)
-    if found is None:
-        return None
-    how = (
-        f"by the retention policy of {days_text(found.finished_days)}, {found.by}" if found.by_policy else "on request"
-    )
-    return _gone(ref, (f"removed {_when(found.at_us)} {how}",))
+    return None if found is None else _gone(ref, (removal_text(found),))
 
 
 def _gone(what: str, evidence: tuple[str, ...]) -> Problem:
