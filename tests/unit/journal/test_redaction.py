@@ -143,6 +143,42 @@ def test_a_value_is_found_by_a_name_before_it(text: str) -> None:
     assert secret not in Redactor({}).text(text.format(secret))
 
 
+VAULT = "s.7kQpX2mVb9RtLw4ZcN8yHd3G"
+RAILS = "3f1a9c7e5b2d8046af13c59e7b2d4081"
+INFISICAL = f"st.64f1c2a9b3d4e5f6a7b8c9d0.{RAILS}.{RAILS[::-1]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("token                {}", VAULT),
+        ("Vault said {}\n", VAULT),
+        ("logged in to vault with '{}'", VAULT),
+        ("using {} here", INFISICAL),
+        ("$ cat config/master.key\n{}\n", RAILS),
+        ("$ cat config/credentials/production.key\r\n{}", RAILS),
+        ('{{"screen": "cat master.key && ls\\n{}\\n"}}', RAILS),
+    ],
+)
+def test_a_secret_that_only_its_surroundings_tell_is_found(text: str, secret: str) -> None:
+    assert secret not in Redactor({}).text(text.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token = s.readTheNextTokenOfText()",
+        "tokens.append(s.a1b2C3d4e5F6g7h8i9j0k1l2.value)",
+        "the token of vaults.7kQpX2mVb9RtLw4ZcN8yHd3G",
+        f"$ cat config/master.kex\n{RAILS}",
+        f"$ md5sum master.key\n{RAILS}",
+        f"$ cat master.key\nsome text\n{RAILS}",
+    ],
+)
+def test_what_only_looks_like_it_survives(text: str) -> None:
+    assert Redactor({}).text(text) is text
+
+
 def test_commits_digests_ids_and_code_survive(figure: Figure, sample: Callable[..., int]) -> None:
     random, tried = Random(40), 0
     for _ in range(sample(100, proof=2_000)):

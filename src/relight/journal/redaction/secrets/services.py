@@ -66,6 +66,7 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
      rf"|xkeysib-{HEX}{{64}}-{WORD}{{16}}|{HEX}{{32}}-us\d{{1,2}}(?!{WORD})"),
     ("mail-key", "re_", rf"re_{WORD}{{8}}_{WORD}{{20,32}}"),
     ("slack-token", "xox xapp-", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{16,256}|xapp-[A-Za-z0-9-]{20,256}"),
+    ("infisical-token", "st.", rf"st\.{HEX}{{24}}\.{HEX}{{32}}\.{HEX}{{32}}(?!{WORD})"),
     ("telegram-token", ":AA", rf"\d{{8,10}}:AA{SAFE}{{32,35}}(?!{SAFE})"),
     ("discord-token", "M N O", rf"[MNO][A-Za-z0-9_-]{{22,27}}\.{SAFE}{{6}}\.{SAFE}{{27,40}}(?!\.?[A-Za-z0-9_-])"),
     ("twilio-key", "SK", rf"SK{HEX}{{32}}(?!{WORD})"),
@@ -121,6 +122,19 @@ PLACED: Final[tuple[tuple[str, str, str], ...]] = (
         "sig= signature= token= key= secret= code= pass",
         r"[?&](?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature|access_token|refresh_token|id_token|token|auth|api_?key|key"
         r"|client_secret|secret|password|passwd|pwd|code|session|sessionid|jwt|apikey|private_token|hapikey)=((?=[^\s&\"']{0,64}[0-9])[A-Za-z0-9%+/_.~=-]{8,2048})",
+    ),
+    # tokens of old Vaults, of which the prefix alone says nothing
+    (
+        "vault-token",
+        "vault token",
+        rf"(?:vault|token)[^\n]{{0,60}}?(?<![\w.])(s\.(?-i:{MIXED}{WORD}{{24}}))(?![\w.(])",
+    ),
+    # Rails prints its key like any digest; the command before it says what it is
+    (
+        "key-file",
+        "master.key credentials/",
+        rf"(?:cat|head|tail|type|less|more)\s{{1,3}}[^\s\"';|&]{{0,200}}?(?:master|credentials/[\w-]{{1,40}})\.key[\"']?[^\n\\]{{0,80}}"
+        rf"(?:\r?\n|\\{{1,2}}n)({HEX}{{32}})(?!{WORD})",
     ),
     ("password-hash", "{ssha {sha}", r"\{(?:s?sha(?:256|512)?)\}([A-Za-z0-9+/=]{20,160})"),
 )
