@@ -34,18 +34,25 @@ def send(context: Context, found: Found, text: str) -> Checkpoint:
         filed = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
         answer = Changes(answer=filed, status=StatusChange(status="queued", reason="answered"))
         return write_once(context, recorder, "mark", answer)
-    if not text.strip():
-        raise UsageError("nothing to send: the prompt is empty")
+    _refuse_empty(text, "prompt")
     return add_prompt(context, recorder, text)
 
 
+def _refuse_empty(text: str, what: str) -> None:
+    if not text.strip():
+        raise UsageError(f"nothing to send: the {what} is empty")
+
+
 def _refuse_answer(found: Found, head: Head, text: str) -> None:
-    """Refuse a text that is not among the choices of the question, or that is sent where a decision is expected."""
+    """Refuse a text that is not among the choices of the question, that is empty where there are none (a shell's
+    variable that was never set), or that is sent where a decision is expected."""
     asking, name = head.asking, found.identity.name or found.identity.id
     if asking is not None and asking.kind == "approval":
         hints = [f"relight approve {name}", f"relight deny {name}"]
         raise Conflict(f"{name}: it waits for a decision about a tool call: approve or deny", hints=hints)
-    if asking is not None and asking.choices and text not in asking.choices:
+    if asking is None or not asking.choices:
+        return _refuse_empty(text, "answer")
+    if text not in asking.choices:
         known = ", ".join(map(repr, asking.choices))
         raise UsageError(f"{name}: the answer is one of {known}; not {text!r}", evidence=[f"asks: {head.question}"])
 

@@ -122,6 +122,8 @@ def _reply_in(error: Exception) -> Any:
     kind = type(error).__name__
     if kind == "StreamClosed":
         error.add_note("relight: return a stream without `with`, or yield its events: it is read after the function")
+    if kind == "RuntimeError" and "response.completed" in str(error):  # of openai's get_final_response
+        error.add_note("relight: return the stream itself: its events say whether it broke off or was cut off")
     if kind == "LengthFinishReasonError" and hasattr(error, "completion"):
         return error.completion
     if kind == "ContentFilterFinishReasonError":

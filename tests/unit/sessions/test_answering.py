@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.errors import Conflict
+from relight.errors import Conflict, UsageError, Waiting
 from relight.journal.effects.answers import answered_by, no_words_for
 from tests.support.shell import Shell
 from tests.support.simulation import Simulation
@@ -25,6 +25,19 @@ def test_words_are_refused_where_calls_wait_to_be_settled(world: Simulation) -> 
     rl.runs.settle(session, "c1", retry=True)
     assert rl.sessions.get(session).status == "queued"
     rl.runs.send(session, "go on")
+
+
+def test_an_empty_answer_is_refused_and_the_session_waits_on(world: Simulation) -> None:
+    rl = world.start()
+    with pytest.raises(Waiting), rl.session("a") as s:
+        s.ask("Who is on call?")
+    for empty in ("", " \n"):
+        with pytest.raises(UsageError, match="the answer is empty"):
+            rl.runs.send("a", empty)
+    assert rl.sessions.get("a").status == "waiting"
+    rl.runs.send("a", "Ada")
+    with rl.session("a") as s:
+        assert s.ask("Who is on call?") == "Ada"
 
 
 def test_words_are_refused_where_a_framework_reads_nothing_but_its_own(world: Simulation) -> None:

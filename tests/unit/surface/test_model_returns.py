@@ -273,6 +273,20 @@ def test_a_stream_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_kept(n
             assert (len(s.messages), s.calls()) == (2, [])
 
 
+@pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
+def test_the_final_message_of_a_stream_that_broke_off_is_asked_for_again(world: Simulation, name: str) -> None:
+    half: dict[str, Any] = claude({"type": "text", "text": "Ha"})
+    half["stop_reason"] = None
+    if name == "openai_chat":
+        half = completion({"content": "Ha"})
+        half["choices"][0]["finish_reason"] = None
+    with world.start().session("a") as s:
+        assert run(s, Model(half, ENDS[name])) == TEXT
+        assert len(s.messages) == 2
+    with pytest.raises(ConnectionError, match="before the reply was whole"), world.start().session("b") as s:
+        s.append(Dumped(half))
+
+
 def test_an_error_inside_a_stream_is_retried_if_it_passes_and_raised_if_it_does_not(world: Simulation) -> None:
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     invalid = {"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}

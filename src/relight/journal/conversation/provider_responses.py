@@ -20,6 +20,7 @@ from relight.journal.formats.format import Format, ProviderDict
 from relight.journal.formats.gemini import GEMINI
 from relight.journal.formats.openai_chat import OPENAI_CHAT
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
+from relight.journal.provider_errors import StreamEnded
 
 _SDK_FIELDS: Final = frozenset({"parsed", "parsed_output", "parsed_arguments", "annotations"})
 """of a chat message or a content block: what an SDK parsed, and what the provider does not accept back"""
@@ -67,7 +68,8 @@ def plain(value: Any) -> Any:
 
 
 def whole_response(returned: ProviderDict) -> WholeResponse | None:
-    """The parts of a whole response; None if it is something else. ValueError says why it has no single reply."""
+    """The parts of a whole response; None if it is something else. ValueError says why it has no single reply.
+    StreamEnded: what an SDK's stream helper gave as its final message is what had come when the connection ended."""
     for read in _READERS:
         if (found := read(returned)) is not None:
             model = _text(_either(returned, "model", "modelVersion", "model_version"))
@@ -80,6 +82,7 @@ def _anthropic(returned: ProviderDict) -> WholeResponse | None:
         return None
     if "stop_reason" not in returned and "usage" not in returned:
         return None
+    _check_ended(returned, "stop_reason")
     message = {"role": "assistant", "content": returned.get("content")}
     details = returned.get("stop_details")
     explanation = details.get("explanation") if isinstance(details, dict) else None
@@ -109,7 +112,15 @@ def _choice(returned: ProviderDict) -> WholeResponse | None:
     message = returned.get("message")
     if not isinstance(message, dict) or "finish_reason" not in returned:
         return None
+    _check_ended(returned, "finish_reason")
     return WholeResponse(format=OPENAI_CHAT, messages=[message], stop=_text(returned.get("finish_reason")))
+
+
+def _check_ended(returned: ProviderDict, reason: str) -> None:
+    """StreamEnded for half a reply. A provider gives every whole one a reason why it stopped; only while a reply is
+    streamed is it null, and the SDKs' `get_final_message` and `get_final_completion` do not check for that."""
+    if reason in returned and returned[reason] is None:
+        raise StreamEnded
 
 
 def _responses(returned: ProviderDict) -> WholeResponse | None:
