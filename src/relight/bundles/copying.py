@@ -82,6 +82,7 @@ class _Copy:
             raise UsageError("source and destination are the same store")
         self._source, self._destination, self._progress = source, destination, progress
         self._present, self._steps = 0, 0
+        self._ordered: list[str] = []
         self._copied: list[str] = []
         self._running: list[str] = []
         self._refused: dict[str, NotCopied] = {}
@@ -92,9 +93,9 @@ class _Copy:
         ]
         if not refs:
             self._copy_settings()
-        ordered = _in_order(self._source.store, wanted)
-        for number, session in enumerate(ordered):
-            self._tell("copying", number, len(ordered))
+        self._ordered = _in_order(self._source.store, wanted)
+        for number, session in enumerate(self._ordered):  # it grows by what is removed in the destination meanwhile
+            self._tell("copying", number, len(self._ordered))
             self._copy(session)
         verified = self._verify()
         return Copied(
@@ -134,14 +135,17 @@ class _Copy:
         identity, head = record.identity, record.head
         if head is None:
             raise Corrupt("its head cannot be read", session=identity.id)
-        missing = [one for one in _needed_by(identity) if one in self._refused]
-        if missing:
-            raise Conflict(f"{identity.id}: {missing[0]}, which it depends on, was not copied")
         if head.status in LIVE and head.lease is not None and not evidence_of(self._source, head).owner_gone:
             self._running.append(identity.name or identity.id)
-        if self._is_there(identity, head):
+        there = self._destination.store.find(identity.id)
+        if there is not None and there.head is not None and (there.head.seq, there.head.digest) == (head.seq, head.digest):
             self._present += 1
             return
+        missing = [self._refused[one] for one in _needed_by(identity) if one in self._refused]
+        if missing:
+            raise Conflict(f"{missing[0].name or missing[0].session}, which it depends on, was not copied")
+        if there is not None:
+            self._remove_beginning(there.identity)
         # Files that no step names yet may be swept in between: then they are copied again.
         for left in range(_SWEPT_TRIES, 0, -1):
             try:
@@ -153,18 +157,16 @@ class _Copy:
         self._copied.append(identity.id)
         self._steps += head.seq - (identity.parent.seq if identity.parent is not None else 0)
 
-    def _is_there(self, identity: Identity, head: Head) -> bool:
-        """Whether the destination has it with this very history. What is only the beginning of it is removed, together
-        with the sessions there that depend on it: they are copies too, and are written again."""
-        there = self._destination.store.find(identity.id)
-        if there is None:
-            return False
-        if there.head is not None and (there.head.seq, there.head.digest) == (head.seq, head.digest):
-            return True
-        going = [one.id for one in self._dependents(there.identity)]
-        self._destination.store.delete(going)
-        self._copied = [one for one in self._copied if one not in going]
-        return False
+    def _remove_beginning(self, identity: Identity) -> None:
+        """Remove a session of the destination that is only the beginning of the source's, together with the sessions
+        there that depend on it: they are copies too, and are written again, named or not."""
+        going = self._dependents(identity)
+        self._destination.store.delete([one.id for one in going])
+        removed = {one.id for one in going}
+        self._copied = [one for one in self._copied if one not in removed]
+        again = _in_order(self._source.store, going)
+        known = set(self._ordered)
+        self._ordered += [one for one in again if one in removed - known]
 
     def _dependents(self, identity: Identity) -> list[Identity]:
         """A session of the destination with all that need it, each of them only a part of what the source has."""

@@ -127,6 +127,47 @@ def test_what_goes_on_in_the_source_is_copied_again_and_what_went_on_in_the_dest
             )
 
 
+@pytest.mark.parametrize(("kind", "other"), [("sqlite", "postgres"), ("postgres", "redis"), ("redis", "sqlite")])
+def test_one_session_that_went_on_is_copied_again_and_costs_the_destination_no_other(
+    kind: str, other: str, address_of: Addresses, tmp_path: Path
+) -> None:
+    destination = address_of(other, tmp_path / "two")
+    with relight.open(address_of(kind, tmp_path / "one")) as rl:
+        with rl.session("root") as s:
+            s.append(user("one"))
+            with s.spawn("kid") as kid:
+                kid.append(user("sub-task"))
+        rl.history.fork("root@2", name="fork")
+        rl.history.fork("root.kid", name="twig")
+        assert rl.admin.copy(destination).copied == 4
+        with rl.session("root") as s:
+            s.append(user("later"))
+        done = rl.admin.copy(destination, "root")
+        assert (done.ok, done.copied, done.verified) == (True, 4, 4), "what depends on it is written again with it"
+        with relight.open(destination) as there:
+            assert heads(there) == heads(rl) and there.history.verify().problems == []
+
+
+def test_a_session_that_is_there_is_not_said_to_be_missing_because_its_parent_was_refused(tmp_path: Path) -> None:
+    destination = str(tmp_path / "two.db")
+    with relight.open(tmp_path / "one.db") as rl:
+        with rl.session("root") as s:
+            s.append(user("one"))
+        rl.history.fork("root@2", name="same")
+        rl.history.fork("root@2", name="behind")
+        rl.admin.copy(destination)
+        for name in ("root", "behind"):
+            with rl.session(name) as s:
+                s.append(user("here"))
+        with relight.open(destination) as there, there.session("root") as s:
+            s.append(user("there"))
+        done = rl.admin.copy(destination)
+        assert (sorted(str(one.name) for one in done.refused), done.present) == (["behind", "root"], 1)
+        assert {one.why for one in done.refused if one.name == "behind"} == {
+            "root, which it depends on, was not copied"
+        }
+
+
 def test_a_damaged_step_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with relight.open(tmp_path / "one.db") as rl:
         with rl.session("good") as s:
