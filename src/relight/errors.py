@@ -252,9 +252,14 @@ class LeaseHeld(Refused):
 
     code = "RL-4001"
 
-    def __init__(self, session: str, *, owner: str, until: str, epoch: int, is_mine: bool = False) -> None:
-        hints = [f"it is running; watch it: relight tail {session} -f", "wait for it: session(NAME, wait=10)"]
-        if is_mine:  # as when a cell of a notebook is run again
+    def __init__(
+        self, session: str, *, owner: str, until: str, epoch: int, is_mine: bool = False, tools_run: bool = False
+    ) -> None:
+        wait = "wait for it: session(NAME, wait=10)"
+        hints = [f"it is running; watch it: relight tail {session} -f", wait]
+        if tools_run:  # its block was left by a timeout or a cancellation, which no thread notices
+            hints = [f"a tool of it still runs in a thread, which cannot be stopped; {wait}"]
+        elif is_mine:  # as when a cell of a notebook is run again
             hints = ["this process has it open: leave its `with` block, or call close() on it"]
         hints.append(f"if it hangs: relight clear {session}")
         said = f"{session}: lease held by {owner} until {until}" + (", which is this process" if is_mine else "")

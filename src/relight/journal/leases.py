@@ -79,9 +79,13 @@ def renewed(lease: Lease | None, now: Instant) -> Lease | None:
     return msgspec.structs.replace(lease, deadline=_deadline(lease.seconds, now))
 
 
-def held(head: Head, lease: Lease, *, until: str, name: str | None = None, is_mine: bool = False) -> LeaseHeld:
-    """The refusal, with owner and remaining time. `is_mine`: the owner is the process that asks."""
-    return LeaseHeld(name or head.session, owner=lease.owner.label, until=until, epoch=head.epoch, is_mine=is_mine)
+def held(
+    head: Head, lease: Lease, *, until: str, name: str | None = None, is_mine: bool = False, tools_run: bool = False
+) -> LeaseHeld:
+    """The refusal, with owner and remaining time. `is_mine`: the owner is the process that asks. `tools_run`: it only
+    waits for tools that outlived their session's block."""
+    said, owner = name or head.session, lease.owner.label
+    return LeaseHeld(said, owner=owner, until=until, epoch=head.epoch, is_mine=is_mine, tools_run=tools_run)
 
 
 def _deadline(seconds: float, now: Instant) -> Instant:

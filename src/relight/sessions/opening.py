@@ -309,7 +309,7 @@ def refuse_if_held(
     ends = f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)"
     if running:
         ends = f"{', '.join(running)} has ended in this process"
-    raise leases.held(head, lease, until=ends, name=name, is_mine=is_mine)
+    raise leases.held(head, lease, until=ends, name=name, is_mine=is_mine, tools_run=bool(running))
 
 
 def refresh(context: Context, recorder: Recorder) -> None:

@@ -141,8 +141,9 @@ def test_a_tool_in_a_thread_keeps_the_lease_until_it_has_ended(address: str) -> 
     async def main() -> None:
         async with relight.aio.open(address) as rl:
             await begun_and_cancelled(rl, bank, bank.pay_in_thread)
-            with pytest.raises(LeaseHeld, match="until c1 has ended in this process"):
+            with pytest.raises(LeaseHeld, match="until c1 has ended in this process") as refused:
                 await turn(rl, bank.pay_in_thread)
+            assert "a tool of it still runs" in refused.value.hints[0], "there is no block to leave"
             bank.go.set()
             await until(lambda: _status(rl, "pay", "terminated"))
             assert (await rl.sessions.get("pay")).in_doubt == 0, "its outcome was not recorded"
