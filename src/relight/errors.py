@@ -255,10 +255,9 @@ class LeaseHeld(Refused):
     def __init__(
         self, session: str, *, owner: str, until: str, epoch: int, is_mine: bool = False, tools_run: bool = False
     ) -> None:
-        wait = "wait for it: session(NAME, wait=10)"
-        hints = [f"it is running; watch it: relight tail {session} -f", wait]
+        hints = [f"it is running; watch it: relight tail {session} -f", "wait for it: session(NAME, wait=10)"]
         if tools_run:  # its block was left by a timeout or a cancellation, which no thread notices
-            hints = [f"a tool of it still runs in a thread, which cannot be stopped; {wait}"]
+            hints = ["a tool of it still runs in a thread, which cannot be stopped; wait: session(NAME, wait=10)"]
         elif is_mine:  # as when a cell of a notebook is run again
             hints = ["this process has it open: leave its `with` block, or call close() on it"]
         hints.append(f"if it hangs: relight clear {session}")

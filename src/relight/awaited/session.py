@@ -157,9 +157,9 @@ class SessionForm:
         choices: Sequence[str] | None = None,
         timeout: float | None = None,
         default: Any = ...,
-    ) -> Any:
-        """Return a person's answer; if there is none yet, commit `waiting` and leave the block by `Waiting` (the next
-        opening asks again).
+    ) -> str | Any:
+        """Return a person's answer, a text, or the default; if there is none yet, commit `waiting` and leave the block
+        by `Waiting` (the next opening asks again).
 
         An answer belongs to one asking: the same text asked again later is a new question. `key` makes all askings
         under it one. `choices` restricts the answers. `default` is the answer once `timeout` seconds have passed since

@@ -138,7 +138,8 @@ class _Copy:
         if head.status in LIVE and head.lease is not None and not evidence_of(self._source, head).owner_gone:
             self._running.append(identity.name or identity.id)
         there = self._destination.store.find(identity.id)
-        if there is not None and there.head is not None and (there.head.seq, there.head.digest) == (head.seq, head.digest):
+        copy = there.head if there is not None else None
+        if copy is not None and (copy.seq, copy.digest) == (head.seq, head.digest):
             self._present += 1
             return
         missing = [self._refused[one] for one in _needed_by(identity) if one in self._refused]

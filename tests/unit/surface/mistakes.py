@@ -23,6 +23,8 @@ def sync(rl: relight.Relight, s: relight.Session) -> None:
     relight.session("a", agnet="x")  # type: ignore[call-arg]
     _ = rl.runs.plan("a").okay  # type: ignore[attr-defined]
     s.run(print, in_doubt="guess")  # type: ignore[arg-type]
+    days: int = s.ask("How many days?")  # type: ignore[assignment]
+    _ = days, s.ask("Ship?").uper()  # type: ignore[union-attr]
 
 
 async def awaited(rl: AsyncRelight, s: AsyncSession) -> None:
@@ -35,7 +37,8 @@ async def awaited(rl: AsyncRelight, s: AsyncSession) -> None:
     relight.aio.session("a", agnet="x")  # type: ignore[call-arg]
     _ = (await rl.runs.plan("a")).okay  # type: ignore[attr-defined]
     await s.run(print, in_doubt="guess")  # type: ignore[arg-type]
-    _ = s.append({}).id  # type: ignore[attr-defined]
+    days: int = await s.ask("How many days?")  # type: ignore[assignment]
+    _ = days, s.append({}).id  # type: ignore[attr-defined]
     s.complete()  # type: ignore[unused-coroutine]
     _ = rl.sessions.get("a").status  # type: ignore[attr-defined]
     rl.session("a").append({})  # type: ignore[attr-defined]
@@ -50,6 +53,9 @@ async def types(rl: AsyncRelight, s: AsyncSession) -> None:
     assert_type(await s.append({}), Checkpoint)
     assert_type(await rl.runs.plan("a"), ResumePlan)
     assert_type(s.messages, list[dict[str, Any]])
+    answer: str = await s.ask("Ship?", choices=["yes", "no"])
+    unless: str | None = await s.ask("Ship?", timeout=60, default=None)
+    _ = answer, unless
     async with relight.aio.session("a") as opened:
         assert_type(opened, AsyncSession)
     async for event in rl.history.events("a", follow=True):
