@@ -30,7 +30,7 @@ def send(context: Context, found: Found, text: str) -> Checkpoint:
     head = recorder.head
     check_readable(recorder.identity, head)
     if head.status == "waiting" and head.question is not None:
-        _refuse_answer(found, head, text)
+        _refuse_answer(context, found, head, text)
         filed = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
         answer = Changes(answer=filed, status=StatusChange(status="queued", reason="answered"))
         return write_once(context, recorder, "mark", answer)
@@ -43,13 +43,17 @@ def _refuse_empty(text: str, what: str) -> None:
         raise UsageError(f"nothing to send: the {what} is empty")
 
 
-def _refuse_answer(found: Found, head: Head, text: str) -> None:
+def _refuse_answer(context: Context, found: Found, head: Head, text: str) -> None:
     """Refuse a text that is not among the choices of the question, that is empty where there are none (a shell's
-    variable that was never set), or that is sent where a decision is expected."""
+    variable that was never set), that comes after the question's time, or where a decision is expected."""
     asking, name = head.asking, found.identity.name or found.identity.id
     if asking is not None and asking.kind == "approval":
         hints = [f"relight approve {name}", f"relight deny {name}"]
         raise Conflict(f"{name}: it waits for a decision about a tool call: approve or deny", hints=hints)
+    if asking is not None and head.wake_us is not None and head.wake_us <= context.clock.now_us():
+        instead = f"the default, {asking.default[0]!r}, is the answer" if asking.default else "there is no answer"
+        hints = [f"go on: relight resume {name}"]
+        raise Conflict(f"{name}: the time for an answer is over; {instead}", hints=hints)
     if asking is None or not asking.choices:
         return _refuse_empty(text, "answer")
     if text not in asking.choices:
