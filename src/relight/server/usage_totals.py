@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from math import ceil, log
 from typing import Any, Final
@@ -28,6 +28,7 @@ from relight.journal.formats.registry import detect
 from relight.library.facade import Relight
 from relight.text import format as words
 from relight.values.info import SessionInfo
+from relight.values.view import Result
 
 MAX_SESSIONS: Final = 10_000
 """newest sessions that are counted"""
@@ -65,7 +66,7 @@ class ToolTotals(msgspec.Struct, kw_only=True):
     calls: int = 0
     errors: int = 0
     unknown: int = 0
-    """calls of unknown outcome"""
+    """calls of unknown outcome, and those in doubt now"""
     cost: float = 0.0
     """estimate: a share of the replies that requested them"""
     durations: dict[int, int] = {}
@@ -175,10 +176,21 @@ class UsageTotals:
             if name and not outcome["carried_from"]:
                 seconds = None if outcome["synthetic"] else at - began
                 self._tool(day, name).ended(outcome["status"], seconds)
+        if mine.open:
+            self._answered(info, mine, event, day)
+
+    def _answered(self, info: SessionInfo, mine: _Read, event: Event, day: str) -> None:
+        """Count the calls whose results this step has in its messages: Codex reports no outcome beside them."""
+        messages, at = _messages(event), event.at.timestamp()
+        views = detect(messages, info.provider).read(messages) if messages else ()
+        for block in [block for view in views for block in view.blocks if isinstance(block, Result)]:
+            name, began = mine.open.pop(block.call, ("", at))
+            if name:
+                self._tool(day, name).ended(block.status, None if block.synthetic else at - began)
 
     def _share(self, info: SessionInfo, event: Event, day: str) -> None:
         """Give each call that this reply requests its part of the reply's cost."""
-        messages = [one for one in event.messages if isinstance(one, dict)]
+        messages = _messages(event)
         cost = (event.usage or {}).get("cost")
         if not messages or not cost:
             return
@@ -186,6 +198,14 @@ class UsageTotals:
         names = [site.name for message in messages for site in format.calls(message)]
         for name in names:
             self._tool(day, name).cost += cost / len(names)
+
+    def _in_doubt(self, infos: Iterable[SessionInfo], since: str) -> Iterable[str]:
+        """The tool of each call that is in doubt now: begun last, and without an end."""
+        for info in infos:
+            begun = list(self._read[info.id].open.values()) if info.in_doubt and info.id in self._read else []
+            for name, at in begun[-info.in_doubt :]:
+                if datetime.fromtimestamp(at, UTC).date().isoformat() >= since:
+                    yield name
 
     def _tool(self, day: str, name: str) -> ToolTotals:
         return self._tools.setdefault((day, name), ToolTotals(durations={}))
@@ -211,6 +231,8 @@ class UsageTotals:
                 total.unknown += each.unknown
                 total.cost += each.cost
                 total.durations = dict(Counter(total.durations) + Counter(each.durations))
+        for name in self._in_doubt(infos.values(), since):
+            tools.setdefault(name, ToolTotals(durations={})).unknown += 1
         by_day, by_model, by_agent, by_label = (dict(table) for table in by)
         return Totals(
             days=days,
@@ -224,6 +246,10 @@ class UsageTotals:
             by_label=by_label,
             tools=tools,
         )
+
+
+def _messages(event: Event) -> list[dict[str, Any]]:
+    return [one for one in event.messages if isinstance(one, dict)]
 
 
 def _sum(total: Spent, one: Spent) -> None:

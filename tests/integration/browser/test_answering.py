@@ -159,6 +159,15 @@ def test_who_approves_sees_the_whole_input_the_directory_and_the_reason(site: Si
     expect(page.locator("dialog .plan")).to_contain_text("directory")
 
 
+def test_what_waits_for_a_decision_is_told_in_words_wherever_it_is_listed(site: Site) -> None:
+    with pytest.raises(relight.Waiting), site.rl.session("bank") as s:
+        s.ask(question_of("c1", "pay", {"amount": 1200, "to": "ACME GmbH"}))
+    words = 'approve pay: amount 1200, to "ACME GmbH"'
+    for path, part in (("/", "tr.s"), ("/", "#strip"), ("/operations", "#main"), (f"/sessions/{s.id}", "#head")):
+        expect(site.page(path).locator(part), path).to_contain_text(words)
+    expect(site.page(f"/sessions/{s.id}").locator("#rows")).to_contain_text(words)
+
+
 def test_the_word_after_a_resume_is_what_happened(site: Site) -> None:
     """W-A8: in line is not running."""
     fill(site.rl)

@@ -121,10 +121,30 @@ def approval_slot(asked_seq: int, call: str, tool: str, arguments: dict[str, Any
 
 
 def as_asked(question: str | None) -> str:
-    """A question as a person reads it, without the call's id and digest."""
+    """A question as a person reads it: the call's input in words, without its id and digest."""
     if not (question or "").startswith(QUESTION) or not (question or "").endswith("]"):
         return question or ""
-    return (question or "").rpartition(" [")[0] or question or ""
+    text = (question or "").rpartition(" [")[0] or question or ""
+    call, colon, asked = text.partition(": ")
+    first, named, rest = asked.rpartition("\nwith ")
+    return f"{call}{colon}{first}{named}{_in_words(rest)}"
+
+
+def _in_words(text: str) -> str:
+    """Arguments written as JSON as names and values; any other text as it is. (It is stored as JSON, in which a secret
+    is recognised by its name.)"""
+    if not text.startswith("{"):
+        return text
+    from json import loads  # imported here, as above
+
+    try:
+        given = loads(text)
+    except ValueError:
+        return text
+    if not isinstance(given, dict) or _json_text(given) != text:  # nothing that it says may be left out: a name twice
+        return text
+    names = ((name if name.isidentifier() else _json_text(name), _json_text(value)) for name, value in given.items())
+    return ", ".join(f"{name} {value}" for name, value in names) or "without input"
 
 
 def is_about(question: str, call: str) -> bool:

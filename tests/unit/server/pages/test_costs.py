@@ -12,8 +12,10 @@ import relight
 from relight.server.pages.compare import Said, aligned
 from relight.server.usage_totals import ToolTotals
 from tests.support.calls import call
+from tests.support.journals import KINDS, Player
 from tests.support.server_harness import ServerHarness
 from tests.support.shell import Shell
+from tests.support.waiting_sessions import in_doubt
 
 
 @relight.tool(effect="pure")
@@ -52,6 +54,16 @@ def test_each_step_is_counted_once_and_only_new_ones_are_read(harness: ServerHar
     again = client.get("/api/costs").json()
     assert again["total"]["cost"] == 1.25, "a fork does not count its ancestor's steps again"
     assert harness.service.usage_totals.steps_read - read < 6
+
+
+def test_calls_count_wherever_their_result_is_and_those_in_doubt_are_told(harness: ServerHarness) -> None:
+    for kind in KINDS:
+        Player(harness.rl, kind, kind).play()
+    in_doubt(harness.rl)
+    tools = {one["name"]: one for one in harness.client("read").get("/api/costs").json()["tools"]}
+    told = {name: (one["calls"], one["errors"], one["unknown"]) for name, one in tools.items()}
+    assert told == {"exec_command": (5, 1, 0), "Bash": (4, 1, 0), "Write": (1, 0, 0), "send_mail": (0, 0, 1)}
+    assert tools["exec_command"]["p50"] is not None
 
 
 def test_the_totals_of_a_bounded_time_say_what_is_left(harness: ServerHarness) -> None:
