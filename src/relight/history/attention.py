@@ -65,13 +65,21 @@ class Needing(msgspec.Struct, frozen=True, kw_only=True):
     """the same by kind; they add up to the total"""
     sessions: list[SessionInfo]
     """the most urgent first; may be fewer than `total`"""
+    statuses: dict[Status, int]
+    """number of all sessions in each status; the store counts one whose process died by its last step, this does not"""
 
 
 def needing(context: Context, *, most: int, every_halted: bool = False) -> Needing:
     """The counts, and up to `most` sessions of each kind that is only counted. `every_halted`: all that are halted."""
     store = context.store
     stored = store.count_sessions()
-    found = [info_of(context, record) for record in every_session(store, Query(statuses=INSPECTED))]
+    found, statuses = [], Counter(stored)
+    for record in every_session(store, Query(statuses=INSPECTED)):
+        info = info_of(context, record)
+        found.append(info)
+        if record.head is not None and record.head.status != info.status:
+            statuses.subtract([record.head.status])
+            statuses.update([info.status])
     known = _acknowledged(context)
     found = [info for info in found if info.attention is not None and not _covered(context, known, info)]
     counts: Counter[AttentionKind] = Counter(info.attention.kind for info in found if info.attention is not None)
@@ -94,4 +102,9 @@ def needing(context: Context, *, most: int, every_halted: bool = False) -> Needi
     order = {kind: rank for rank, kind in enumerate(get_args(AttentionKind))}
     found.sort(key=lambda info: order[info.attention.kind] if info.attention is not None else len(order))
     counts = Counter({kind: number for kind, number in counts.items() if number})
-    return Needing(total=sum(counts.values()), counts=dict(counts), sessions=found)
+    return Needing(
+        total=sum(counts.values()),
+        counts=dict(counts),
+        sessions=found,
+        statuses={status: number for status, number in statuses.items() if number > 0},
+    )

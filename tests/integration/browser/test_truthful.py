@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from tests.integration.browser.conftest import Site, ready, stranger
 from tests.integration.browser.test_live import working
 from tests.support.load import allowed
 from tests.support.server_process import Server
-from tests.support.shell import Shell
+from tests.support.shell import Shell, environment
 from tests.unit.server.conftest import fill
 
 BACK_MS = 3000
@@ -21,6 +23,44 @@ BACK_MS = 3000
 
 def live(page: Page) -> None:
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
+
+
+DIES = """
+import os, relight
+s = relight.session("lost")
+s.append({"role": "user", "content": "go"})
+os._exit(0)
+"""
+
+
+def test_a_new_name_reaches_every_open_page_also_of_a_finished_session(site: Site) -> None:
+    """No step records it, and another process may have given it."""
+    with site.rl.session("Draft") as s:
+        s.complete(1)
+    listed, page = site.page("/"), site.page(f"/sessions/{s.id}")
+    live(listed)
+    live(page)
+    site.rl.sessions.update("Draft", name="Final", labels={"team": "web"})
+    expect(page.locator("h1")).to_have_text("Final")
+    expect(page.locator("#head")).to_contain_text("team=web")
+    expect(page).to_have_title("Final · relight")
+    expect(listed.locator("tr.s .name")).to_contain_text("Final")
+    site.rl.sessions.update("Final", labels={"team": "shop"})
+    expect(page.locator("#head")).to_contain_text("team=shop")
+
+
+def test_a_session_whose_process_died_is_nowhere_counted_as_working(site: Site) -> None:
+    s = working(site)
+    store = site.harness.store
+    subprocess.run([sys.executable, "-c", DIES], env=environment(store), check=True)
+    page, chosen = site.page("/"), "#filters [name=status] option[value={}]"
+    expect(page.locator(chosen.format("working"))).to_have_text("working (1)")
+    expect(page.locator(chosen.format("terminated"))).to_have_text("terminated (1)")
+    expect(site.page("/operations").locator("#main")).to_contain_text("1 working")
+    s.complete(1)
+    expect(page.locator(chosen.format("working"))).to_have_text("working (0)")
+    expect(page.locator("tr.s", has_text="completed")).to_have_count(1)
+    expect(page.locator(chosen.format("terminated"))).to_have_text("terminated (1)")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])

@@ -75,7 +75,9 @@
 
   let known = null, stripDigest = "", stripAt = Date.now();
   async function strip(content = null) {
-    const got = content ?? await fragment(`/strip?strip=${stripDigest}`);
+    const got = content ?? await fragment(`/strip?strip=${stripDigest}${page === "session" ? `&of=${body.dataset.id}` : ""}`);
+    const naming = got.querySelector("meta[name=naming]")?.content;
+    if (naming && naming !== $("#head").dataset.naming) paint();
     stripAt = Date.now();
     const fresh = got.querySelector("#strip");
     stripDigest = got.querySelector("meta[name=strip]")?.content ?? stripDigest;
@@ -87,6 +89,7 @@
     const pause = $(".top [href='/do/pause']");
     if (pause) pause.textContent = $("[role=status]", fresh) ? "End the pause…" : "Pause all…";
     morph($("#strip"), fresh);
+    if (fresh.dataset.counts) counted(JSON.parse(fresh.dataset.counts));
     return true;
   }
   // What needs a person is news on every page: also where the stream is of one session, or there is none, and after what
@@ -147,7 +150,7 @@
   function counted(counts) {
     const shown = $("[data-total]"), total = Object.values(counts).reduce((sum, one) => sum + one, 0);
     if (!shown) return;
-    if (total < Number(shown.dataset.total)) $$("tr.s").forEach(askFor);
+    if (total < Number(shown.dataset.total)) { $$("tr.s").forEach(askFor); paint(); }
     shown.dataset.total = total;
     shown.textContent = `${total.toLocaleString("en")} ${total === 1 ? "session" : "sessions"}`;
     for (const one of $$("#filters [name=status] option")) if (one.value) one.textContent = `${one.value} (${counts[one.value] ?? 0})`;
@@ -219,6 +222,7 @@
     const head = got.querySelector("#head");
     const mine = $("#head");
     if (head && mine) {
+      if (mine.dataset.ref !== head.dataset.ref) renamed(head);
       if (mine.dataset.status !== head.dataset.status) say(`${head.dataset.ref} is ${head.dataset.status}`);
       tick(head);
       const more = $("details.more", mine);
@@ -245,6 +249,11 @@
     if (stay) { toEnd(); unread = 0; }
     else unread += Number(news.dataset.upto) - at;
     pill();
+  }
+
+  function renamed(head) {
+    body.dataset.ref = head.dataset.ref;
+    document.title = `${document.title.match(/^\(\d+\) /) ?? ""}${$("h1", head).textContent} · relight`;
   }
 
   // While the end is followed the page holds a bounded number of rows; those before come back with "earlier".
@@ -401,7 +410,6 @@
     for (const kind of ["step", "session", "counts", "reload", "message"]) mine.addEventListener(kind, (event) => {
       if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
       if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }
-      if (kind === "counts") counted(JSON.parse(event.data));
       whole ||= kind === "reload";
       ended = 0;
       paint();

@@ -24,7 +24,10 @@ _SHARE: Final = 10
 _MAX_PAUSE_SECONDS: Final = 2.0
 """but a busy machine or a slow store keeps no page waiting longer than this"""
 _MAX_UNFINISHED: Final = 1000
-_MAX_NEW: Final = 50
+_LISTED: Final = 100
+"""the newest sessions: the first page of a list"""
+_LIST_SECONDS: Final = 5.0
+"""how often those are read while something is written: a change of a name or label is no step and changes no count"""
 _MAX_STEPS: Final = 1000
 _MAX_CACHED: Final = 5000
 _COUNTED_KINDS: Final = frozenset({"attempt", "status", "mark"})
@@ -38,6 +41,7 @@ class Row(NamedTuple):
     seq: int
     attempt: int
     name: str | None
+    labels: dict[str, str]
     attention: str | None
     doing: str | None
 
@@ -45,7 +49,7 @@ class Row(NamedTuple):
     def of(cls, info: SessionInfo) -> Row:
         attention = info.attention.kind if info.attention is not None else None
         doing = info.doing.tool if info.doing is not None else None
-        return cls(info.status, info.seq, info.attempt, info.name, attention, doing)
+        return cls(info.status, info.seq, info.attempt, info.name, info.labels, attention, doing)
 
 
 Change = tuple[int, str, Any]
@@ -62,7 +66,7 @@ class Overview:
         self._counts: dict[Status, int] | None = None
         self._began_at = datetime.now(UTC)
         self._number = 0
-        self._next_poll = 0.0
+        self._next_poll = self._next_list = 0.0
 
     @property
     def is_due(self) -> bool:
@@ -103,8 +107,10 @@ class Overview:
             if info is not None:
                 found[session] = info
         # A session that began and ended between two polls is in neither set, but it has changed the counts.
-        for one in self._rl.sessions.list(limit=_MAX_NEW) if moved else ():
-            found.setdefault(one.id, one)
+        if moved or time.monotonic() >= self._next_list:
+            self._next_list = time.monotonic() + _LIST_SECONDS
+            for one in self._rl.sessions.list(limit=_LISTED):
+                found.setdefault(one.id, one)
         return list(found.values())
 
     def _measure(self, info: SessionInfo, before: Row | None) -> None:

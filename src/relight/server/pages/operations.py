@@ -404,7 +404,7 @@ def _now(site: Site) -> dict[str, Any]:
     workers = worker_rows(rl.queues.workers())
     queued = list(islice(rl.sessions.list(status="queued"), 1000))
     oldest = max((words.seconds_between(info.updated_at, now) or 0.0 for info in queued), default=None)
-    sentence, well = summary(rl.sessions.counts(), needs, len(workers), oldest)
+    sentence, well = summary(found.statuses, needs, len(workers), oldest)
     facts = store_facts(rl)
     saves = save_fact(site.service.metrics.saves)
     return {

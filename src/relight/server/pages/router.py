@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from relight.journal.resume_plan import naming_hash
 from relight.server import search_page
 from relight.server.api.bulk import stopped_alike
 from relight.server.http.api_docs import operations_of
@@ -68,8 +69,12 @@ def _first(router: APIRouter, site: Site) -> None:
         return site.page(request, "docs.html", nav="docs", tags=made, about=document["info"])
 
     @router.get("/strip", response_class=HTMLResponse)
-    def needing(strip: str = "") -> Response:
-        return HTMLResponse(site.strip_unless(strip))
+    def needing(strip: str = "", of: str = "") -> Response:
+        """The strip, and by which hash a page of this session knows whether its name and labels are the present ones:
+        no step records them, so its stream does not report them."""
+        info = site.rl.sessions.find(of) if of else None
+        naming = f'<meta name="naming" content="{naming_hash(info.name, info.labels)}">' if info is not None else ""
+        return HTMLResponse(site.strip_unless(strip) + naming)
 
     @router.get("/digest", response_class=HTMLResponse)
     def away(since: int = 0) -> Response:

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from relight.errors import Corrupt, RelightError
 from relight.history.documents import session_document
 from relight.history.events import Event
+from relight.journal.resume_plan import naming_hash
 from relight.server.pages import conversation, plots
 from relight.server.pages.files import Files, body_of, files_of
 from relight.server.pages.history import (
@@ -191,6 +192,7 @@ def header_values(site: Site, info: SessionInfo) -> dict[str, Any]:
     captured = outline.captured
     return {
         "head": header_of(info, site.now(), site.rl.queues.unserved() if info.queue else ()),
+        "naming": naming_hash(info.name, info.labels),
         "actions": actions_of(info, undoable=undoable),
         "changed": site.cached(("changed", info.id, captured), lambda: _changed(site, info)),
         "damage": _damage(site, info),

@@ -25,6 +25,7 @@ from relight.text.safe import one_line, shortened
 from relight.values.checkpoint import at
 from relight.values.info import SessionInfo
 from relight.values.queues import Pause
+from relight.values.status import Status
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -113,6 +114,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     needs: list[Need]
     more: int
     total: int
+    statuses: dict[Status, int]
+    """number of sessions in each status"""
     store: str
     durable: bool
     why_not: str
@@ -152,7 +155,8 @@ def frame_of(rl: Relight, now: datetime) -> Frame:
     return Frame(
         needs=[need_of(info, now) for info in needing[:STRIP]],
         more=max(0, found.total - STRIP),
-        total=sum(rl.sessions.counts().values()),
+        total=sum(found.statuses.values()),
+        statuses=found.statuses,
         store=kind,
         durable=info.durability == "power-loss",
         why_not=promise(info),
