@@ -47,6 +47,24 @@ def violations(page: Page) -> list[str]:
     return [f"{page.url}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
 
 
+CUT = """() => [...document.querySelectorAll("input[placeholder]")].filter((one) => {
+    const style = getComputedStyle(one), pen = document.createElement("canvas").getContext("2d");
+    pen.font = style.font;
+    const cross = one.type === "search" ? parseFloat(style.fontSize) : 0;  // room for the button that empties it
+    const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - cross;
+    return one.offsetParent && pen.measureText(one.placeholder).width > room;
+}).map((one) => `${one.name}: ${one.placeholder}`)"""
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_no_hint_in_a_field_is_cut(scene: Site, width: int) -> None:
+    page = scene.page("/", viewport={"width": width, "height": 900})
+    session = scene.rl.sessions.get("fix-login").id
+    for path in ("/", f"/sessions/{session}", f"/checkpoints/{session}@tests-green", "/search?q=login"):
+        page.goto(scene.address(path))
+        assert page.evaluate(CUT) == [], path
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1024), ("light", 390)])
 def test_every_page_is_accessible_in_both_themes_and_at_every_width(scene: Site, scheme: Any, width: int) -> None:

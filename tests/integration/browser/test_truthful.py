@@ -49,6 +49,16 @@ def test_a_new_name_reaches_every_open_page_also_of_a_finished_session(site: Sit
     expect(page.locator("#head")).to_contain_text("team=shop")
 
 
+def test_the_page_of_a_session_that_was_removed_says_so_and_not_that_nothing_answers(site: Site) -> None:
+    with site.rl.session("gone") as s:
+        s.complete(1)
+    page = site.page(f"/sessions/{s.id}")
+    live(page)
+    site.rl.sessions.remove("gone")
+    expect(page.locator("#gone")).to_contain_text("This is no longer there since")
+    expect(page.locator("#live")).to_have_text("removed")
+
+
 def test_a_session_whose_process_died_is_nowhere_counted_as_working(site: Site) -> None:
     s = working(site)
     store = site.harness.store

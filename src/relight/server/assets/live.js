@@ -46,13 +46,13 @@
     if (String(error.message) === "401") { location.reload(); return; }
     whole = true; // what the stream named meanwhile was not read
     since ??= new Date();
-    const status = Number(error.message), told = Number.isNaN(status);
-    const who = !navigator.onLine ? "This browser is offline" : told ? "The server does not answer" : status === 503 ? "The store does not answer" : status === 404 || status === 410 ? "This is no longer there" : `The server answers with an error (${status})`;
+    const status = Number(error.message), told = Number.isNaN(status), removed = status === 404 || status === 410;
+    const who = !navigator.onLine ? "This browser is offline" : told ? "The server does not answer" : status === 503 ? "The store does not answer" : removed ? "This is no longer there" : `The server answers with an error (${status})`;
     const bar = $("#gone");
     bar.hidden = false;
     bar.firstElementChild.textContent = `${who} since ${since.toTimeString().slice(0, 8)}. The page shows what was read before; it tries again every ${AGAIN / 1000} s.`;
     if (!failed++) enable(false);
-    state("gone", !navigator.onLine ? "offline" : "no answer");
+    state("gone", !navigator.onLine ? "offline" : removed ? "removed" : "no answer");
     clearTimeout(retry);
     retry = setTimeout(paint, AGAIN);
   }
