@@ -151,12 +151,9 @@ class NotFound(Unresolved):
     def __init__(
         self, ref: str, *, what: str = "session", evidence: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
-        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=["relight list --all"])
         session, at, _ = ref.partition("@")
-        if hints:
-            self.hints = tuple(hints)
-        elif at and what in ("checkpoint", "snapshot of the files"):
-            self.hints = (f"relight checkpoints {session}",)
+        found_by = f"checkpoints {session}" if at and what in ("checkpoint", "snapshot of the files") else "list --all"
+        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=hints or [f"relight {found_by}"])
         self.ref, self.what = ref, what
 
 
@@ -182,7 +179,6 @@ class AgentFailed(RelightError):
     """The program that relight ran failed, or could not be started; its saved steps remain."""
 
     code = "RL-3001"
-    exit_code = 1
 
 
 class ChildFailed(AgentFailed):
