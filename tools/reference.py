@@ -103,7 +103,8 @@ def errors_page() -> str:
 def _tree(error: type[RelightError]) -> Iterator[type[RelightError]]:
     yield error
     for child in error.__subclasses__():
-        yield from _tree(child)
+        if not child.__name__.startswith("_"):  # a module's own case of its parent, told as that
+            yield from _tree(child)
 
 
 def _meaning(error: type) -> str:

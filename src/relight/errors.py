@@ -151,9 +151,9 @@ class NotFound(Unresolved):
     def __init__(
         self, ref: str, *, what: str = "session", evidence: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
-        session, at, _ = ref.partition("@")
-        found_by = f"checkpoints {session}" if at and what in ("checkpoint", "snapshot of the files") else "list --all"
-        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=hints or [f"relight {found_by}"])
+        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=["relight list --all"])
+        if hints or ("@" in ref and what in ("checkpoint", "snapshot of the files")):
+            self.hints = tuple(hints) or (f"relight checkpoints {ref.partition('@')[0]}",)
         self.ref, self.what = ref, what
 
 
