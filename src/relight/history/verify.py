@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from relight.errors import Corrupt
+from relight.errors import Corrupt, NotFound
 from relight.history.listing import every_session
 from relight.history.loading import Found, chain_of, load, newest_whole, step_at
 from relight.journal.chain import broken_links
@@ -52,7 +52,10 @@ def verify(context: Context, found: Found | None, *, files: bool = True) -> Repo
     try:
         for record in every_session(context.store):
             one = Found(identity=record.identity, head=record.head, seq=None)
-            count, more = _check_session(context, one, files=files)
+            try:
+                count, more = _check_session(context, one, files=files)
+            except NotFound:
+                continue  # expired or removed since it was listed
             sessions, steps, problems = sessions + 1, steps + count, problems + more
     except Corrupt as error:
         problems.append(Problem(session=None, seq=None, what=f"sessions cannot be listed: {error.what}"))
@@ -68,6 +71,15 @@ def _check_store(context: Context) -> list[Problem]:
 
 
 def _check_session(context: Context, found: Found, *, files: bool) -> tuple[int, list[Problem]]:
+    """The number of its steps, and what is wrong with it. NotFound if it was removed while it was read: what is missing
+    then is no damage."""
+    steps, problems = _checked(context, found, files=files)
+    if problems and context.store.find(found.identity.id) is None:
+        raise NotFound(found.identity.name or found.identity.id)
+    return steps, problems
+
+
+def _checked(context: Context, found: Found, *, files: bool) -> tuple[int, list[Problem]]:
     name = found.identity.name or found.identity.id
     try:
         steps = list(context.store.steps(found.identity.id))

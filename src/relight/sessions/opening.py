@@ -242,8 +242,11 @@ def begin_attempt(
     note: dict[str, Any] | None = None,
     beside: Callable[[Recorder], Changes] | None = None,
     tries: int = CLAIM_TRIES,
+    holder: object | None = None,
 ) -> None:
     """Claim the lease and commit the start of the attempt, with the changes that `beside` adds to the same step.
+    `holder`: what alone writes under the claim, if that is not the recorder itself, which the heartbeat's thread may
+    reference a moment longer.
 
     LeaseHeld if another owner holds it, QueueFull if its queue allows no more working sessions, Finished if the owner
     that was presumed dead completed the session before our claim. Conflict if others won all `tries`; the recorder then
@@ -268,7 +271,7 @@ def begin_attempt(
             changes = msgspec.structs.replace(
                 more, attempt=attempt, status=StatusChange(status=status), note=note or more.note
             )
-            context.heartbeat.claims.add(owner.id, recorder)
+            context.heartbeat.claims.add(owner.id, recorder if holder is None else holder)
             recorder.commit("attempt", changes, claim=claim)
         # Lost the race for the epoch. The evidence was about the former owner, so everything is read and decided again;
         # the bound only stops a livelock among many claimants.

@@ -98,7 +98,7 @@ class SessionWriter:
         self.files = files
         self._open_files = open_files
         self._lease_seconds = lease_seconds
-        self.state = StateMap(lambda: self.recorder.fold.state)
+        self.state = StateMap(lambda: recorder.fold.state)  # no reference to self: a dropped session is gone at once
         self.batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
         self.running: set[EffectKey] = set()
         """effects that run in this attempt, and so are not in doubt"""
@@ -340,6 +340,7 @@ class SessionWriter:
             handed_over_by=handed_over_by,
             note=note,
             tries=tries,
+            holder=self,
         )
         self.is_supervised |= handed_over_by is not None
         self.context.heartbeat.add(self.recorder)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import relight
 from relight.errors import NotFound
 from relight.history.loading import load, resolve
+from relight.values.step import Step
 from tests.support.redis_server import RedisServer, redis_program
 
 LARGE_BYTES = 3_000_000
@@ -44,3 +47,27 @@ def test_steps_of_a_session_that_goes_while_they_are_read_end_there(server: Redi
         assert next(events).seq == 1
         rl.sessions.remove("talk")
         assert all(event.messages or event.kind == "attempt" for event in events)
+
+
+@pytest.mark.parametrize("moment", ["before", "between", "after"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_store_is_whole_though_a_session_goes_while_it_is_verified(
+    kind: str, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with relight.open("memory:" if kind == "memory" else tmp_path / "r.db") as rl:
+        for name in ("one", "two"):
+            with rl.session(name) as session:
+                session.append({"role": "user", "content": "hello"})
+        store, gone = rl._context.store, rl.sessions.get("two").id
+        steps = store.steps
+
+        def removed_meanwhile(session: str, **limits: Any) -> Iterator[Step]:
+            """The steps, while another process removes the session."""
+            read = list(steps(session, **limits)) if moment != "before" or session != gone else []
+            if session == gone and rl.sessions.find(gone) is not None:
+                rl.sessions.remove(gone)
+            return iter(read[:1] if moment == "between" and session == gone else read)
+
+        monkeypatch.setattr(store, "steps", removed_meanwhile)
+        report = rl.history.verify()
+        assert (report.problems, report.sessions) == ([], 1)

@@ -112,8 +112,8 @@ def main() -> None:
     for number in range(times):
         faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
         seq = scene.seqs[number % 2]
-        signals += interrupted(operation, seq, chance.uniform(1e-6, longest))
         try:
+            signals += interrupted(operation, seq, chance.uniform(1e-6, longest))
             operation(seq)
             problem = scene.problem(name, seq)
         except relight.RelightError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import relight
 from relight.errors import Conflict, LeaseHeld, UsageError
 from relight.sessions.shared import Write
 from relight.values.step import Changes
@@ -112,3 +115,42 @@ def test_a_session_that_a_framework_joins_takes_them_too(world: Simulation) -> N
     rl.sessions.shared("j", agent="f", key="t2", labels={"a": "2"}, task="other").write(lambda _: says("y"))
     info = rl.sessions.get("j")
     assert (info.labels, info.task, info.key) == ({"a": "2", "b": "1"}, "other", "t2")
+
+
+@relight.tool(effect="once")
+def noted(text: str) -> str:
+    return text
+
+
+def one_turn(s: relight.Session) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "noted", "arguments": '{"text": "x"}'}}
+    for turn in s.turns([noted], prompt="go"):
+        for asked in turn.reply({"role": "assistant", "content": None, "tool_calls": [call]}).calls:
+            asked.run()
+        return
+
+
+USES: dict[str, Callable[[relight.Session], object]] = {
+    "append": lambda s: s.append({"role": "user", "content": "x"}),
+    "turn": one_turn,
+    "once": lambda s: s.once("key", lambda: 1),
+    "state": lambda s: s.state.update(number=[1]),
+    "stream": lambda s: s.stream().__enter__().write("half"),
+    "spawn": lambda s: s.spawn("kid").close(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_session_that_is_dropped_without_leaving_it_can_be_opened_at_once(use: str, tmp_path: Path) -> None:
+    """As a signal handler drops it whose exception comes between the claim and the block. Python's garbage collector
+    may be far from its next run."""
+    with relight.open(tmp_path / "r.db") as rl:
+        s = rl.session("a")
+        try:
+            gc.disable()
+            USES[use](s)
+            del s
+            with rl.session("a") as again:
+                assert again.attempt == 2
+        finally:
+            gc.enable()

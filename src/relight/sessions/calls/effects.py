@@ -61,6 +61,7 @@ class Execution:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.request is None or not self.request.is_running:
+            self.request = None  # whose `late` references this object: a cycle would keep a dropped session alive
             self.end()
 
     def end(self) -> None:
