@@ -16,11 +16,13 @@ from relight.server.reading.difference import Line, difference, hunk_lines, patc
 from relight.values.view import op_of
 
 Form = Literal["command", "difference", "file", "json", "terminal", "text"]
+# Names of arguments, without case and underscores: `file_path` of one agent is `filePath` of another.
 _COMMAND: Final = ("command", "cmd", "script")
-_PATH: Final = ("file_path", "path", "filename", "notebook_path", "target_file")
-_OLD: Final = ("old_string", "old_str", "old_text", "search")
-_NEW: Final = ("new_string", "new_str", "new_text", "replace", "new_source")
-_CONTENT: Final = ("content", "contents", "file_text", "text", "contents_text")
+_PATH: Final = ("filepath", "path", "filename", "notebookpath", "targetfile", "absolutepath")
+_OLD: Final = ("oldstring", "oldstr", "oldtext", "search")
+_NEW: Final = ("newstring", "newstr", "newtext", "replace", "newsource")
+_CONTENT: Final = ("content", "contents", "filetext", "text", "contentstext")
+_PATCH: Final = ("input", "patch", "patchtext", "diff")
 _SAID: Final = ("description", "justification", "reason", "explanation")
 
 
@@ -49,7 +51,7 @@ def shown_call(name: str, arguments: dict[str, Any] | str) -> Shown:
     if op == "shell":
         made = _command(given)
     elif op == "patch":
-        text = _take(given, ("input", "patch", "diff"))
+        text = _take(given, _PATCH)
         made = Shown(form="difference", lines=patch_lines(text)) if text is not None else None
     elif op in ("edit", "write"):
         made = _changed(given)
@@ -65,7 +67,8 @@ def shown_call(name: str, arguments: dict[str, Any] | str) -> Shown:
 
 def _take(given: dict[str, Any], names: tuple[str, ...]) -> str | None:
     """Remove and return the first text among these arguments."""
-    name = next((one for one in names if isinstance(given.get(one), str)), None)
+    found = {one.replace("_", "").lower(): one for one, value in given.items() if isinstance(value, str)}
+    name = next((found[one] for one in names if one in found), None)
     return given.pop(name) if name is not None else None
 
 
@@ -93,12 +96,14 @@ def _changed(given: dict[str, Any]) -> Shown | None:
     edits = given.get("edits")
     if isinstance(edits, list) and edits and all(isinstance(one, dict) for one in edits):
         lines: list[Line] = []
-        for one in edits:
-            before, after = _take(dict(one), _OLD), _take(dict(one), _NEW)
+        rest = [dict(one) for one in edits]
+        for one in rest:
+            before, after = _take(one, _OLD), _take(one, _NEW)
             if before is None or after is None:
                 return None
             lines += [("hunk", "@@"), *difference(before, after)]
         given.pop("edits")
+        given |= {"edits": rest} if any(rest) else {}
         return Shown(form="difference", about=path, lines=lines)
     before, after = _take(given, _OLD), _take(given, _NEW)
     if after is not None:

@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 
+from relight.agents.claude_code.dialect import CLAUDE_DIALECT
+from relight.agents.codex.dialect import CODEX_DIALECT
+from relight.agents.gemini.dialect import GEMINI_DIALECT
+from relight.agents.opencode.dialect import OPENCODE_DIALECT
+from relight.agents.pi.dialect import PI_DIALECT
+from relight.journal.conversion.dialect import Dialect
 from relight.server.reading.code import MAX_CODE, coloured, language_of
 from relight.server.reading.difference import difference, hunk_lines
 from relight.server.reading.inert import inert
@@ -108,6 +114,8 @@ def test_a_difference_names_what_changed() -> None:
         ("Edit", {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}, "difference", "a.py", "+x = 2"),
         ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "b", "new_string": "c"}]}, "difference", "a", "+c"),
         ("Write", {"file_path": "n.md", "content": "one\ntwo\n"}, "difference", "n.md", "+two"),
+        ("edit", {"path": "a", "edits": [{"oldText": "b", "newText": "c", "all": True}]}, "difference", "a", '"all"'),
+        ("apply_patch", {"patchText": "*** Begin Patch\n+a\n"}, "difference", "", "+a"),
         ("Read", {"file_path": "a.py", "offset": 3}, "file", "a.py", '"offset": 3'),
         ("search", {"q": "x"}, "json", "", '"q": "x"'),
         ("Edit", {"file_path": 3}, "json", "", '"file_path": 3'),
@@ -120,6 +128,18 @@ def test_a_call_is_shown_by_what_its_tool_does_and_nothing_is_left_out(
     shown = shown_call(name, arguments)
     assert (shown.form, shown.about) == (form, about)
     assert seen in "\n".join([shown.text, shown.rest, *(line for _, line in shown.lines)])
+
+
+@pytest.mark.parametrize("dialect", [CLAUDE_DIALECT, CODEX_DIALECT, GEMINI_DIALECT, OPENCODE_DIALECT, PI_DIALECT])
+def test_the_tools_of_every_agent_are_shown_by_what_they_do(dialect: Dialect) -> None:
+    given = {"cmd": "make test", "path": "src/a.py", "content": "whole", "old": "before", "new": "after"}
+    forms = {"shell": "command", "write": "difference", "edit": "difference", "read": "file"}
+    assert dialect.tools
+    for tool in dialect.tools:
+        shown = shown_call(tool.name, {native: given[name] for name, native in tool.fields.items() if name in given})
+        assert shown.form == forms[tool.op], tool
+        text = "\n".join([shown.text, shown.about, *(line for _, line in shown.lines)])
+        assert all(given[name] in text for name in tool.fields if name in given) and not shown.rest, tool
 
 
 def test_a_result_is_shown_by_what_its_tool_does() -> None:
