@@ -78,7 +78,9 @@ def _location(body: bytes) -> str | None:
     session = document.get("session", document)
     if isinstance(session, dict) and "id" in session:
         return f"/api/sessions/{session['id']}"
-    return f"/api/tokens/{quote(document['name'], safe='')}" if "token" in document else None
+    if (name := document.get("name")) is not None:
+        return f"/api/{'tokens' if 'token' in document else 'push'}/{quote(name, safe='')}"
+    return None
 
 
 def _refuse_busy() -> ActionResult:
@@ -191,8 +193,13 @@ class ActionRunner:
     def _pinned(self, ref: str | None, plan_hash: str | None, do: Change) -> ActionResult:
         """Call the verb with the library pinned to the plan hash (compared again inside the change's transaction)."""
         given = plan_hash.strip().removeprefix("W/").strip('"') if plan_hash is not None else "*"
-        if ref is None or given == "*":
+        if given == "*":
             return do(self._rl)
+        if ref is None:
+            raise UsageError(
+                "If-Match belongs to a change of one session, and this is another change",
+                hints=["leave it out; of several sessions, the body has the plan of each as `plans`"],
+            )
         is_plan, etag = _PLAN.fullmatch(given), _ETAG.fullmatch(given)
         try:
             return do(self._rl.pinned(ref, self._plan_of(ref, etag[1] or "") if etag is not None else given))

@@ -56,6 +56,9 @@ def test_every_door_says_the_same_number(crowd: Path) -> None:
         status: MANY[status] for status in ("waiting", "failed", "terminated", "halted")
     }
     assert client.get("/api/sessions").json()["counts"]["waiting"] == MANY["waiting"]
+    listed = client.get("/api/attention", params={"limit": 300}).json()
+    assert [one["status"] for one in listed["items"]].count("waiting") == MANY["waiting"]
+    assert (len(listed["items"]), listed["total"], len(found["items"])) == (300, needing, 5)
     strip = client.get("/strip").text
     assert f'data-needs="{needing}"' in strip and f"and {needing - 5} more" in strip
     page = client.get("/operations").text

@@ -92,6 +92,47 @@ def test_a_change_with_the_etag_of_what_was_read_is_refused_once_that_has_moved(
     assert plan.status == 409, "the hash of a plan is told as before"
 
 
+def test_no_condition_is_ignored_by_a_change_that_is_not_of_one_session(
+    harness: ServerHarness, client: TestClient
+) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    others = [
+        (method.upper(), path, operation)
+        for path, known in paths.items()
+        for method, operation in known.items()
+        if method in ("post", "delete") and "If-Match" not in str(operation.get("parameters"))
+    ]
+    before = harness.service.state.rows("SELECT count(*) FROM actions WHERE outcome NOT LIKE 'refused%'")
+    for method, path, operation in others:
+        assert "412" not in operation["responses"] and "{ref}" not in path, path
+        content = operation.get("requestBody", {}).get("content", {"application/json": {"example": {}}})
+        body = content["application/json"]["example"] if method == "POST" else None
+        asked = path.replace("{name}", "0" * 32)
+        refused = Answer(client.request(method, asked, json=body, headers={"If-Match": '"of-something-else"'}))
+        assert refused.status == 400 and "If-Match" in refused.document["detail"], (path, refused.document)
+    assert len(others) >= 14
+    assert harness.service.state.rows("SELECT count(*) FROM actions WHERE outcome NOT LIKE 'refused%'") == before
+    assert client.post("/api/unpause", json={}, headers={"If-Match": "*"}).status_code == 200
+
+
+def test_a_removed_session_is_told_as_removed_wherever_it_is_named(client: TestClient) -> None:
+    removed = client.get("/api/sessions/changelog").json()["id"]
+    assert client.delete("/api/sessions/changelog").status_code == 200
+    for ref in ("changelog", removed):
+        for answered in (
+            client.get(f"/api/sessions/{ref}/steps"),
+            client.get("/api/search", params={"q": "log", "session": ref}),
+            client.get("/api/checkpoints", params={"session": ref}),
+            client.post("/api/agent/runs/resume", json={"checkpointId": f"{ref}@1", "prompt": "go on"}),
+        ):
+            gone = Answer(answered)
+            assert (gone.status, gone.code) == (410, "RL-2001"), gone.document
+            assert "was removed" in gone.document["detail"] and gone.document["evidence"], gone.document
+        several = client.post("/api/archive", json={"sessions": [ref, "nobody"]}).json()["items"]
+        assert "was removed" in several[0]["detail"] and "no session matches" in several[1]["detail"], several
+    assert Answer(client.get("/api/search", params={"q": "log", "session": "nobody"})).status == 404
+
+
 def test_a_session_is_renamed_and_labelled_without_a_step(harness: ServerHarness, client: TestClient) -> None:
     before = client.get(LOGIN)
     asked = {"name": "Anmeldung", "labels": {"team": None, "sprint": "4"}}

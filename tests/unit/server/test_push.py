@@ -135,6 +135,7 @@ def test_a_subscribed_browser_alone_reads_what_only_this_store_can_send(
     assert client.post("/api/push/key", json={}).json()["public_key"] == public
     made = client.post("/api/push", json=browser.subscription())
     assert made.status_code == 201, made.text
+    assert made.headers["location"] == f"/api/push/{made.json()['name']}"
     ask(rl, "shop", "push to main? é" + "ß" * 4000)
     assert len(notify(rl, ["push"], link="https://relight.example").sent) == 1
     assert notify(rl, ["push"]).sent == []

@@ -20,6 +20,7 @@ from relight.library.facade import Relight
 from relight.server.actions import ActionResult
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Short
+from relight.server.http.gone import removed_of
 from relight.server.http.guard import principal_of
 from relight.server.http.problems import detail_of
 from relight.server.http.routes import answer, get, page_document, post
@@ -48,7 +49,9 @@ class SeveralLabelBody(SeveralBody):
     """A label to give to sessions, or to take from them."""
 
     key: Annotated[str, Field(min_length=1, max_length=500, examples=["team"])]
-    value: Short | None = Field(default=None, description="its value; it replaces the one that a session has")
+    value: Short | None = Field(
+        default=None, description="its value; it replaces the one that a session has", examples=["web"]
+    )
     unset: bool = Field(default=False, description="Take the label away instead.")
 
 
@@ -157,7 +160,9 @@ def _each(
                 who, verb, session, lambda rl: do(rl, session), asked=given, why=body.why, plan_hash=plan
             )
         except RelightError as error:
-            return {"session": session, "done": False, "detail": detail_of(error), "code": error.code}
+            gone = removed_of(served, error)
+            detail = gone.detail if gone is not None else detail_of(error)
+            return {"session": session, "done": False, "detail": detail, "code": error.code}
         return {"session": session, "done": True, "detail": "", "code": None}
 
     def all_of_them(_: Relight) -> ActionResult:

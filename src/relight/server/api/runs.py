@@ -31,7 +31,7 @@ _STARTED = document(
 )
 
 
-@post(router, "/api/agent/runs/resume", model=_STARTED, status=201, tag="runs")
+@post(router, "/api/agent/runs/resume", model=_STARTED, status=201, tag="runs", pinned=True)
 def resume_run(request: Request, served: Served, body: RunResume) -> Response:
     """Resume from a checkpoint with a prompt. A failed resume leaves no session behind."""
 

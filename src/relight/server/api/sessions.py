@@ -42,7 +42,6 @@ from relight.values.policy import Allowance, RunPolicy
 from relight.values.status import LIVE, STATUSES, Status
 
 router = APIRouter()
-_ATTENTION: Final = 5
 _MAX_ARGUMENTS: Final = 1000
 Text = Annotated[str, Field(max_length=100_000)]
 Short = Annotated[str, Field(max_length=500)]
@@ -213,10 +212,10 @@ def _pairs(labels: list[str]) -> dict[str, str]:
 
 
 @get(router, "/api/attention", model=AttentionPage)
-def attention(request: Request, served: Served) -> Response:
-    """Count the sessions that need a person, and list the most urgent."""
-    found = served.rl.sessions.needing(most=_ATTENTION)
-    items = [session_document(info) for info in found.sessions[:_ATTENTION]]
+def attention(request: Request, served: Served, limit: Limit = 5) -> Response:
+    """Count the sessions that need a person, and list the `limit` most urgent."""
+    found = served.rl.sessions.needing(most=limit)
+    items = [session_document(info) for info in found.sessions[:limit]]
     return answer(request, page_document(items, None, total=found.total, counts=found.counts))
 
 

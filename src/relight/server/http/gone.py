@@ -7,6 +7,7 @@ why. The store has a tombstone for every removal, but only a digest of the id an
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from fastapi import Request
 
@@ -17,18 +18,30 @@ from relight.server.service import Service, service_of
 from relight.text.format import count
 from relight.values.checkpoint import at
 
-_FOUND = (
+_MAX_REF: Final = 200
+_FOUND: Final = (
     "SELECT at_us, who, name, session, why, before FROM actions WHERE verb IN ('remove', 'sweep') AND outcome = 'done'"
     " AND (session = ?1 OR name = ?1) ORDER BY id DESC LIMIT 1"
 )
 
 
-def removed_problem(request: Request) -> Problem | None:
-    """The 410 problem of a path whose session was removed; None if the session exists or never did."""
-    ref = _ref_of(path_of(request))
+def removed_problem(request: Request, error: NotFound) -> Problem | None:
+    """The 410 problem of a request whose session was removed: that of the path, or what a query or a body named."""
+    service = service_of(request)
+    return removed(service, _ref_of(path_of(request))) or removed_of(service, error)
+
+
+def removed_of(service: Service, error: RelightError) -> Problem | None:
+    """The 410 problem of the session that an error did not find; None if that is another error."""
+    if not isinstance(error, NotFound) or error.what not in ("session", "checkpoint"):
+        return None
+    return removed(service, error.ref.partition("@")[0][:_MAX_REF])
+
+
+def removed(service: Service, ref: str) -> Problem | None:
+    """The 410 problem of a session that was removed; None if it exists or never did."""
     if not ref:
         return None
-    service = service_of(request)
     try:
         if service.rl.sessions.find(ref) is not None:
             return None  # the session exists; what was not found is something in it
@@ -40,7 +53,7 @@ def removed_problem(request: Request) -> Problem | None:
 def _ref_of(path: str) -> str:
     parts = path.split("/")
     parts = parts[1:] if parts[1:2] == ["api"] else parts
-    return parts[2].partition("@")[0][:200] if len(parts) > 2 and parts[1] in ("sessions", "checkpoints") else ""
+    return parts[2].partition("@")[0][:_MAX_REF] if len(parts) > 2 and parts[1] in ("sessions", "checkpoints") else ""
 
 
 def _from_audit_log(service: Service, ref: str) -> Problem | None:

@@ -138,10 +138,10 @@ def answer_problem(request: Request, problem: Problem) -> Response:
     return problem.response(redactor().text(quote(path_of(request)[:_MAX_INSTANCE], safe="/@")))
 
 
-def _gone(request: Request) -> Problem | None:
+def _gone(request: Request, error: NotFound) -> Problem | None:
     """The 410 problem where what was not found is a removed session (http/gone.py)."""
-    find: Callable[[Request], Problem | None] | None = getattr(request.app.state, "removed", None)
-    return find(request) if find is not None else None
+    find: Callable[[Request, NotFound], Problem | None] | None = getattr(request.app.state, "removed", None)
+    return find(request, error) if find is not None else None
 
 
 def path_of(request: Request) -> str:
@@ -167,7 +167,7 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, RelightError)
         more = {"plan": plan} if (plan := getattr(error, "plan", None)) is not None else {}
         if isinstance(error, NotFound):
-            gone = await asyncio.to_thread(_gone, request)
+            gone = await asyncio.to_thread(_gone, request, error)
             if gone is not None:
                 return answer_problem(request, gone)
         if isinstance(error, Unauthorised):

@@ -70,24 +70,34 @@ def post(
     status: int = 200,
     tag: str = "sessions",
     example: Any = None,
+    pinned: bool | None = None,
 ) -> Callable[[_F], _F]:
-    """Declare a POST route. It takes `If-Match` and `Idempotency-Key`."""
-    answers = _answers(status, model, (*errors, *_ALWAYS, 408, 409, 412, 413, 415, 422), "application/json", example)
-    return router.post(path, status_code=status, **_settings(scope, answers, tag, changes=True))
+    """Declare a POST route. It takes `Idempotency-Key`, and `If-Match` where it changes one session: `pinned`, which
+    is taken from the path."""
+    pinned = _of_session(path) if pinned is None else pinned
+    declared = (*errors, *_ALWAYS, 408, 409, *((412,) if pinned else ()), 413, 415, 422)
+    answers = _answers(status, model, declared, "application/json", example)
+    return router.post(path, status_code=status, **_settings(scope, answers, tag, changes=True, pinned=pinned))
 
 
 def patch(router: APIRouter, path: str, *, model: Any, scope: Scope = "operate") -> Callable[[_F], _F]:
-    """Declare a PATCH route. It takes `If-Match` and `Idempotency-Key`."""
+    """Declare a PATCH route of one session. It takes `If-Match` and `Idempotency-Key`."""
     answers = _answers(200, model, (404, 408, 409, 412, 413, 415, 422, *_ALWAYS), "application/json", None)
-    return router.patch(path, **_settings(scope, answers, "sessions", changes=True))
+    return router.patch(path, **_settings(scope, answers, "sessions", changes=True, pinned=True))
 
 
 def delete(
     router: APIRouter, path: str, *, model: Any, scope: Scope = "admin", tag: str = "sessions"
 ) -> Callable[[_F], _F]:
-    """Declare a DELETE route. It takes `If-Match` and `Idempotency-Key`."""
-    answers = _answers(200, model, (404, 408, 409, 412, 413, 422, *_ALWAYS), "application/json", None)
-    return router.delete(path, **_settings(scope, answers, tag, changes=True))
+    """Declare a DELETE route. It takes `Idempotency-Key`, and `If-Match` where it changes one session."""
+    pinned = _of_session(path)
+    declared = (404, 408, 409, *((412,) if pinned else ()), 413, 422, *_ALWAYS)
+    answers = _answers(200, model, declared, "application/json", None)
+    return router.delete(path, **_settings(scope, answers, tag, changes=True, pinned=pinned))
+
+
+def _of_session(path: str) -> bool:
+    return "{ref}" in path
 
 
 async def check_query(request: Request) -> None:
@@ -114,16 +124,21 @@ def _parameters(route: APIRoute) -> dict[str, bool]:
     return found
 
 
-def _settings(scope: Scope, answers: dict[int | str, Any], tag: str, *, changes: bool = False) -> dict[str, Any]:
+def _settings(
+    scope: Scope, answers: dict[int | str, Any], tag: str, *, changes: bool = False, pinned: bool = False
+) -> dict[str, Any]:
     extra: dict[str, Any] = {"x-scope": scope, "security": [{"bearer": []}, {"cookie": []}]}
     if changes:
         extra["parameters"] = [
+            _header("Idempotency-Key", "The same request under the same key runs once and gets the same response."),
+        ]
+    if pinned:
+        extra["parameters"] += [
             _header(
                 "If-Match",
                 "The session's ETag (412 if it changed since), or the hash of the plan that the client has seen (409"
                 " with the new plan).",
             ),
-            _header("Idempotency-Key", "The same request under the same key runs once and gets the same response."),
         ]
     return {
         "dependencies": [Depends(needs(scope)), Depends(check_query)],
