@@ -213,15 +213,13 @@ class FileOperation:
         if again and move.heads is not None:
             rewind_view(self._context, self._at(move.heads[1]), again)  # to refuse before anything is changed
         if not self.plans:
-            note = end_note(move, begun=None, restores={})
-            return FilesReport(plans={}, checkpoint=self._end(recorder, note, move, back_to, again))
+            return FilesReport(plans={}, checkpoint=self._end(recorder, move, back_to, again))
         with self._leased(recorder), complete_hints(self._found.identity):
             begun = self._begin(recorder, move)
             self._context.heartbeat.add(recorder)
             outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
             restores = {name: outcome.id for name, outcome in outcomes.items()}
-            note = end_note(move, begun=begun.seq, restores=restores)
-            checkpoint = self._end(recorder, note, move, back_to, again)
+            checkpoint = self._end(recorder, move, back_to, again, begun=begun.seq, restores=restores)
         return FilesReport(plans=self.plans, outcomes=outcomes, checkpoint=checkpoint)
 
     def _refuse_conflicts(self) -> None:
@@ -276,10 +274,12 @@ class FileOperation:
     def _end(
         self,
         recorder: Recorder,
-        note: dict[str, object],
         move: Move,
         back_to: HeadState | None,
         again: Sequence[str],
+        *,
+        begun: int | None = None,
+        restores: Mapping[str, str] | None = None,
     ) -> Checkpoint:
         """Name the new state of the files, move the head if that is part of it, release the lease: one commit."""
         moved, view = Changes(), None
@@ -296,6 +296,8 @@ class FileOperation:
             # Captured again after the change: conflicts are found by comparing with the newest snapshot, which must
             # therefore hold what the restore has written.
             taken = tuple(self._root(name).snapshot() for name in self._names)
+            unchanged = {one.root: one.id for one in taken if one.root not in self.plans}
+            note = end_note(move, begun=begun, restores=restores or {}, unchanged=unchanged)
             changes = _with_note(note, taken, moved)
             try:
                 claim, changes = self._claim(recorder, changes)

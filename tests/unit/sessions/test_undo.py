@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -278,3 +279,89 @@ def test_redo_brings_back_the_files_of_the_work_since(tmp_path: Path) -> None:
         rl.history.redo("a")
         assert (files(), texts(rl, "a")) == (worked, ["0", "new"])
     rl.close()
+
+
+def test_redo_brings_back_the_files_where_the_undo_had_none_to_change(tmp_path: Path) -> None:
+    location = tmp_path / "work"
+    location.mkdir()
+    with relight.open(tmp_path / "relight.db") as rl:
+
+        def work(content: str, *said: str) -> None:
+            with rl.session("a", workspace=location) as s:
+                if content:
+                    (location / "file").write_text(content)
+                for text in said:
+                    s.append(user(text))
+
+        work("first", "1", "2")
+        rl.history.rewind("a@2", files=True)
+        work("", "3")
+        rl.history.undo("a")
+        work("other", "4")
+        rl.history.redo("a")
+        assert ((location / "file").read_text(), texts(rl, "a")) == ("first", ["1", "3"])
+        rl.history.undo("a")
+        assert ((location / "file").read_text(), texts(rl, "a")) == ("other", ["1", "2", "4"])
+
+
+class Undoing:
+    """A session with two directories, and what was in them and said before each operation."""
+
+    def __init__(self, rl: Relight, base: Path, rng: Random) -> None:
+        self.rl, self.rng = rl, rng
+        self.roots = {name: base / name for name in ("one", "two")}
+        for root in self.roots.values():
+            root.mkdir(parents=True)
+        self.existing: list[Any] = []
+        self.undone: list[Any] = []
+
+    def seen(self) -> Any:
+        files = {str(path): path.read_text() for root in self.roots.values() for path in root.iterdir()}
+        return files, texts(self.rl, "a"), self.rl.sessions.get("a").head
+
+    def work(self) -> None:
+        with self.rl.session("a", workspace={name: str(root) for name, root in self.roots.items()}) as s:
+            for _ in range(self.rng.randint(1, 3)):
+                path = self.rng.choice(list(self.roots.values())) / self.rng.choice("xy")
+                if self.rng.random() < 0.3:
+                    path.unlink(missing_ok=True)
+                elif self.rng.random() < 0.6:
+                    path.write_text(self.rng.choice("123"))
+                s.append(user(str(self.rng.random())))
+
+    def rewind(self) -> None:
+        target = self.rng.choice([one for one in self.rl.history.checkpoints("a") if one.kind == "message"])
+        before = self.seen()
+        self.rl.history.rewind(target.id, files=True)
+        if not self.rl.history.operations("a")[-1].is_void:
+            self.existing.append(before)
+            self.undone.clear()
+
+    def undo(self) -> None:
+        self._move(self.rl.history.undo, self.existing, self.undone)
+
+    def redo(self) -> None:
+        self._move(self.rl.history.redo, self.undone, self.existing)
+
+    def _move(self, move: Callable[[str], Any], come_from: list[Any], go_to: list[Any]) -> None:
+        if not come_from:
+            with pytest.raises(NotFound):
+                move("a")
+            return
+        go_to.append(self.seen())
+        move("a")
+        assert self.seen() == come_from.pop()
+
+
+def test_over_any_sequence_undo_and_redo_bring_back_the_files_of_every_root(
+    tmp_path: Path, sample: Callable[..., int]
+) -> None:
+    for seed in range(sample(6, proof=200, teeth=12)):
+        base, rng = tmp_path / str(seed), Random(seed)
+        base.mkdir()
+        with relight.open(base / "relight.db") as rl:
+            undoing = Undoing(rl, base, rng)
+            undoing.work()
+            for _ in range(20):
+                acts = [undoing.work, undoing.rewind, undoing.undo, undoing.redo]
+                rng.choices(acts, [4, 3, 4, 3])[0]()

@@ -101,9 +101,13 @@ def begin_note(move: Move, *, files: Mapping[str, tuple[str, str]]) -> dict[str,
     return {"operation": {**move.as_note(), "files": {root: list(pair) for root, pair in files.items()}}}
 
 
-def end_note(move: Move, *, begun: int | None, restores: Mapping[str, str]) -> dict[str, Any]:
-    """The note of the step that ends it; the only one if no file is involved."""
-    return {"operation_end": {**move.as_note(), "begun": begun, "restores": dict(restores)}}
+def end_note(
+    move: Move, *, begun: int | None, restores: Mapping[str, str], unchanged: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The note of the step that ends it; the only one if no file is involved. `unchanged`: the snapshots of roots in
+    which an undo had nothing to change. Its redo returns to them, because the session may change files in between."""
+    ended = {**move.as_note(), "begun": begun, "restores": dict(restores)}
+    return {"operation_end": {**ended, "unchanged": dict(unchanged)} if unchanged else ended}
 
 
 def is_operation(note: Mapping[str, Any] | None) -> bool:
@@ -118,6 +122,7 @@ class _Begun(Move, frozen=True, kw_only=True):
 class _Ended(Move, frozen=True, kw_only=True):
     begun: int | None = None
     restores: dict[str, str] = {}
+    unchanged: dict[str, str] = {}
 
 
 _Note = TypeVar("_Note", bound=Move)
@@ -149,7 +154,8 @@ def operations(notes: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Operation
         if (ended := _read(note, "operation_end", _Ended)) is not None:
             before = found.get(ended.begun) if ended.begun is not None else None
             base = before or _alone(_interrupted(found), seq, ended)
-            found[base.id] = msgspec.structs.replace(base, restores=ended.restores, done=True)
+            files = {**{root: (held, held) for root, held in ended.unchanged.items()}, **base.files}
+            found[base.id] = msgspec.structs.replace(base, files=files, restores=ended.restores, done=True)
     return sorted(found.values(), key=lambda one: one.id)
 
 
