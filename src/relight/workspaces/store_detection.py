@@ -55,10 +55,10 @@ class Stores:
         """Whether an open file is a store's, by its first bytes; `found` is its stat."""
         if is_database(head) or is_content(head):
             return True
-        if may_be_database(head):
-            return self._is_log_at(path + b"-wal")
-        if head.startswith(_LOG_MAGIC):
-            return is_our_log(lambda size, at: os.pread(fd, size, at))
+        if may_be_database(head) and self._is_log_at(path + b"-wal"):
+            return True
+        if head.startswith(_LOG_MAGIC) and is_our_log(lambda size, at: os.pread(fd, size, at)):
+            return True
         return found.st_nlink > 1 and self._is_linked(found)
 
     def is_store_directory(self, path: bytes, names: Collection[bytes]) -> bool:

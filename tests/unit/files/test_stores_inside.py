@@ -159,6 +159,21 @@ def test_a_store_that_was_made_this_moment_is_known_by_its_log(tmp_path: Path) -
         assert left_out(rl, f"agent@{seq}")[b"fresh.db-wal"] == "store"
 
 
+def test_a_hard_link_to_the_own_store_is_known_while_its_content_is_in_the_log(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    with relight.open(tmp_path / "relight.db") as rl, rl.session("agent", workspace=root) as s:
+        s.append(reply("in the log alone"))
+        for number, suffix in enumerate(("", "-wal", "-shm", "-told")):
+            os.link(tmp_path / f"relight.db{suffix}", root / f"linked{number}")
+        assert int.from_bytes((root / "linked0").read_bytes()[68:72], "big") == 0, "written back already"
+        s.append(reply("captured"))
+        assert list(rl.files.list("agent")) == []
+    with relight.open(tmp_path / "relight.db") as rl:
+        rl.files.restore("agent", choice="force", exact=True)
+        assert {one.name for one in root.iterdir()} >= {"linked0", "linked3"}
+
+
 def test_a_file_that_becomes_a_store_later_takes_what_is_beside_it_along(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
