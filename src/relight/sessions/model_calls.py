@@ -135,6 +135,8 @@ def _received(returned: Any) -> Any:
     """The whole reply. Anything that is no stream is returned as it is."""
     if isinstance(returned, Reply):
         return msgspec.structs.replace(returned, messages=_received(returned.messages))
+    if (parse := _parser(returned)) is not None:
+        return _received(parse())
     if (final := _final(returned)) is not None:
         # Its events say more than its end: some helpers raise for a reply that was cut off, and keep nothing of it.
         whole = _whole(list(returned), None) if isinstance(returned, Iterator) else None
@@ -167,6 +169,8 @@ async def received_async(returned: Any) -> Any:
         returned = await returned
     if isinstance(returned, Reply):
         return msgspec.structs.replace(returned, messages=await received_async(returned.messages))
+    if (parse := _parser(returned)) is not None:
+        return await received_async(parse())
     if _is_manager(returned, "__aenter__"):
         async with returned as entered:
             return await received_async(entered)
@@ -182,6 +186,11 @@ async def received_async(returned: Any) -> Any:
 def _is_asynchronous(returned: Any) -> bool:
     one = returned.messages if isinstance(returned, Reply) else returned
     return inspect.isawaitable(one) or isinstance(one, AsyncIterator) or _is_manager(one, "__aenter__")
+
+
+def _parser(returned: Any) -> Callable[[], Any] | None:
+    """How the SDKs' `with_raw_response` gives the reply."""
+    return getattr(returned, "parse", None) if hasattr(returned, "http_response") else None
 
 
 def _is_manager(returned: Any, enter: str) -> bool:

@@ -33,6 +33,9 @@ UNKNOWN: dict[str, Any] = {
     "running response": {"id": "x", "object": "response", "output": [], "status": "in_progress"},
     "user": {"role": "user", "content": "hi"},
     "legacy call": {"role": "assistant", "content": None, "function_call": {"name": "t", "arguments": "{}"}},
+    "calls that a helper left out": {
+        "choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "tool_calls"}]
+    },
     "odd tool call": {"role": "assistant", "tool_calls": [{"name": "t"}]},
     "computer": [{"type": "computer_call", "id": "c", "call_id": "cc", "action": {"type": "click"}}],
     "mcp approval": [{"type": "mcp_approval_request", "id": "m", "name": "f", "arguments": "{}"}],

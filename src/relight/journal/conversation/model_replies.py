@@ -49,6 +49,8 @@ _ANY: Final = (
 _PROVIDER_RUN: Final = ("server_tool_use", "mcp_tool_use")
 _OURS: Final = ("tool_use", *_PROVIDER_RUN)
 _CONTENT: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
+_ASKS: Final = frozenset({"tool_use", "tool_calls", "function_call"})
+"""why a model stops that waits for results of its calls. Some helpers of SDKs leave out calls that they do not know."""
 _SHOWN: Final = 120
 
 
@@ -92,6 +94,8 @@ def parse_reply(returned: Any, *, known: Format | None, default: Format) -> Pars
         stop = "refusal"
     elif stop is None and any(one.get("status") == "incomplete" for one in messages):
         stop = "incomplete"
+    if stop in _ASKS and not any(map(own.calls, messages)):
+        raise _refused(f"a reply that ended to have tools called ({stop}), without a call in it", known)
     return ParsedReply(messages=messages, usage=whole.usage, stop=stop, model=whole.model)
 
 
@@ -169,7 +173,7 @@ def _check(messages: list[ProviderDict], own: Format, known: Format | None) -> N
 def _fault(message: ProviderDict, own: Format) -> str | None:
     """Why it is not a valid reply message of this format; None if it is one."""
     role = message.get("role")
-    if own is OPENAI_RESPONSES and role is None:
+    if own is OPENAI_RESPONSES and (role is None or message.get("type") == "additional_tools"):
         return None if isinstance(message.get("type"), str) else _shape(message)
     if own is GEMINI:
         return None if role == "model" and own.recognises(message) else _shape(message)
@@ -208,6 +212,8 @@ def _unseen_item(item: ProviderDict) -> str | None:
     if kind == "mcp_approval_request":
         return "an mcp_approval_request, which waits for an mcp_approval_response"
     if not isinstance(kind, str) or not kind.endswith("_call") or OPENAI_RESPONSES.calls(item):
+        return None
+    if item.get("execution") == "server":
         return None
     return f"a {kind}, which waits for an output of its own" if isinstance(item.get("call_id"), str) else None
 

@@ -26,6 +26,10 @@ _SDK_FIELDS: Final = frozenset({"parsed", "parsed_output", "parsed_arguments", "
 """of a chat message or a content block: what an SDK parsed, and what the provider does not accept back"""
 _NULLABLE: Final = frozenset({"content", "outputs", "code"})
 """fields that some providers require even if they are None"""
+_RESPONSE_FIELDS: Final = frozenset({"created_by", "parsed_arguments"})
+"""of an item of the Responses API, and not of what it takes"""
+_ESCAPED: Final = "_"
+"""what the SDKs put behind a field whose name is a word of Python: the dump of `async` is `async_`"""
 _BLOCKED: Final = "content_filter"
 
 
@@ -246,8 +250,11 @@ def _chat_call(call: Any) -> Any:
 
 
 def _item(item: ProviderDict) -> ProviderDict:
-    kept: ProviderDict = {name: one for name, one in item.items() if one is not None or name in ("outputs", "code")}
-    kept.pop("parsed_arguments", None)
+    kept: ProviderDict = {
+        name.removesuffix(_ESCAPED): one
+        for name, one in item.items()
+        if (one is not None or name in ("outputs", "code")) and name not in _RESPONSE_FIELDS
+    }
     if isinstance(content := kept.get("content"), list):
         kept["content"] = [
             {name: one for name, one in part.items() if one is not None and name != "parsed"}
@@ -265,7 +272,9 @@ def _lean(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
     return {
-        name: one for name, one in block.items() if (one is not None or name in _NULLABLE) and name not in _SDK_FIELDS
+        name.removesuffix(_ESCAPED): one
+        for name, one in block.items()
+        if (one is not None or name in _NULLABLE) and name not in _SDK_FIELDS
     }
 
 

@@ -35,6 +35,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     status: ResultStatus = "ok"
     kind: str = ""
     """as in the CallSite it answers"""
+    caller: Any = None
+    """as in the CallSite it answers"""
 
 
 class CallSite(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,8 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
     """as the provider sent it: an object, or text that should be JSON"""
     kind: str = ""
     """the provider's type of call if there are several, because the form of the result depends on it"""
+    caller: Any = None
+    """who calls, where the provider's own program may, and wants it repeated in the result"""
 
     def parsed(self) -> dict[str, Any] | str:
         """The arguments as an object, or as text if they are free text or not valid JSON."""
@@ -56,7 +60,8 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
         return Call(id=self.id, name=self.name, arguments=self.parsed(), op=op_of(self.name))
 
     def result(self, content: Any, status: ResultStatus = "ok") -> ToolResult:
-        return ToolResult(call_id=self.id, name=self.name, content=content, status=status, kind=self.kind)
+        told = {"kind": self.kind, "caller": self.caller}
+        return ToolResult(call_id=self.id, name=self.name, content=content, status=status, **told)
 
 
 def argument_faults(sites: Iterable[CallSite]) -> list[str]:

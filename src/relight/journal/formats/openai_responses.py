@@ -53,6 +53,9 @@ _OTHER_ITEMS: Final = frozenset(
     {
         "reasoning",
         "item_reference",
+        "program",
+        "program_output",
+        "additional_tools",
         "compaction",
         "computer_call_output",
         "tool_search_output",
@@ -81,7 +84,7 @@ class OpenAIResponses(OwnMessages):
 
     def recognises(self, message: ProviderDict) -> bool:
         kind, content = message.get("type"), message.get("content")
-        if isinstance(kind, str) and "role" not in message:
+        if isinstance(kind, str) and ("role" not in message or kind == "additional_tools"):
             return kind in _CALLS or kind in _OUTPUTS or kind in _OTHER_ITEMS or kind.endswith("_call")
         if isinstance(content, list) and content:
             return any(isinstance(part, dict) and is_kind(part.get("type"), _PARTS) for part in content)
@@ -103,18 +106,8 @@ class OpenAIResponses(OwnMessages):
         return (_id(message),) if isinstance(kind, str) and kind in _OUTPUTS else ()
 
     def fragment(self, result: ToolResult) -> ProviderDict:
-        text = json_text(result.content)
-        if result.kind == "shell_call":
-            outcome = {"type": "exit", "exit_code": 0 if result.status == "ok" else 1}
-            output: Any = [{"stdout": text, "stderr": "", "outcome": outcome}]
-            return {"type": "shell_call_output", "call_id": result.call_id, "output": output}
-        if result.kind == "apply_patch_call":
-            status = "completed" if result.status == "ok" else "failed"
-            kind = "apply_patch_call_output"
-            return {"type": kind, "call_id": result.call_id, "status": status, "output": text}
-        # Codex answers a local_shell_call with a function_call_output too.
-        kind = "custom_tool_call_output" if result.kind == "custom_tool_call" else "function_call_output"
-        return {"type": kind, "call_id": result.call_id, "output": _output(result, text)}
+        item = _answer(result, json_text(result.content))
+        return item if result.caller is None else {**item, "caller": result.caller}
 
     def faults(self, message: ProviderDict) -> list[str]:
         kind, found = text_of(message.get("type")), []
@@ -149,7 +142,21 @@ def _id(item: ProviderDict) -> str:
 def _site(item: ProviderDict, kind: str) -> CallSite:
     default, field = _CALLS[kind]
     name, arguments = text_of(item.get("name")) or default, arguments_of(item.get(field))
-    return CallSite(id=_id(item), name=name, arguments=arguments, kind=kind)
+    return CallSite(id=_id(item), name=name, arguments=arguments, kind=kind, caller=item.get("caller"))
+
+
+def _answer(result: ToolResult, text: str) -> ProviderDict:
+    if result.kind == "shell_call":
+        outcome = {"type": "exit", "exit_code": 0 if result.status == "ok" else 1}
+        output: Any = [{"stdout": text, "stderr": "", "outcome": outcome}]
+        return {"type": "shell_call_output", "call_id": result.call_id, "output": output}
+    if result.kind == "apply_patch_call":
+        status = "completed" if result.status == "ok" else "failed"
+        kind = "apply_patch_call_output"
+        return {"type": kind, "call_id": result.call_id, "status": status, "output": text}
+    # Codex answers a local_shell_call with a function_call_output too.
+    kind = "custom_tool_call_output" if result.kind == "custom_tool_call" else "function_call_output"
+    return {"type": kind, "call_id": result.call_id, "output": _output(result, text)}
 
 
 def _output(result: ToolResult, text: str) -> str | list[Any]:

@@ -56,6 +56,9 @@ class Ways(Clients):
     def parsed(self, messages: Messages) -> Any:
         return self._client.messages.parse(**ASKED, messages=messages)
 
+    def raw_response(self, messages: Messages) -> Any:
+        return self._client.messages.with_raw_response.create(**ASKED, messages=messages)
+
     def final_message(self, messages: Messages) -> Any:
         with self._client.messages.stream(**ASKED, messages=messages) as stream:
             for _ in stream.text_stream:
@@ -74,6 +77,9 @@ class Ways(Clients):
 
     async def async_create(self, messages: Messages) -> Any:
         return await self._client.messages.create(**ASKED, messages=messages)
+
+    async def async_raw_response(self, messages: Messages) -> Any:
+        return await self._client.messages.with_raw_response.create(**ASKED, messages=messages)
 
     async def async_manager(self, messages: Messages) -> Any:
         return self._client.messages.stream(**ASKED, messages=messages)

@@ -54,6 +54,9 @@ class ChatWays(_OpenAI):
         tools = [{"type": "function", "function": {**FUNCTION, "parameters": STRICT, "strict": True}}]
         return self._client.chat.completions.parse(model="gpt-test", tools=tools, messages=messages)
 
+    def raw_response(self, messages: Messages) -> Any:
+        return self._client.chat.completions.with_raw_response.create(**CHAT, messages=messages)
+
     def raw_stream(self, messages: Messages) -> Any:
         return self._client.chat.completions.create(**CHAT, **TOLD, messages=messages, stream=True)
 
@@ -103,6 +106,9 @@ class ResponsesWays(_OpenAI):
 
     async def async_create(self, messages: Messages) -> Any:
         return await self._client.responses.create(**RESPONSES, input=messages)
+
+    async def async_raw_response(self, messages: Messages) -> Any:
+        return await self._client.responses.with_raw_response.create(**RESPONSES, input=messages)
 
     async def async_manager(self, messages: Messages) -> Any:
         return self._client.responses.stream(**RESPONSES, input=messages)

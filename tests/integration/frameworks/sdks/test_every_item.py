@@ -1,0 +1,90 @@
+"""Whatever kind of item or block an API may answer with is sent back as that API takes it, by the SDKs' own types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import anthropic.types as messages
+import anthropic.types.beta as beta
+import openai.types.responses as responses
+import pytest
+from typing_extensions import get_type_hints, is_typeddict
+
+import relight
+from relight.journal.conversation.provider_responses import sendable
+from relight.journal.formats.anthropic import ANTHROPIC
+from relight.journal.formats.openai_responses import OPENAI_RESPONSES
+from tests.support.simulation import Simulation
+
+APIS = {
+    "messages": (messages.ContentBlock, messages.ContentBlockParam),
+    "beta messages": (beta.BetaContentBlock, beta.BetaContentBlockParam),
+    "responses": (responses.ResponseOutputItem, responses.ResponseInputItemParam),
+}
+ELSEWHERE = ("_call_output", "computer_call", "mcp_approval_request")
+"""outputs, which are the program's, and what is refused by name"""
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"}
+
+
+def arms(union: Any) -> Iterator[Any]:
+    """The classes of a union, however it is nested and annotated."""
+    parts = get_args(union)
+    if parts and not hasattr(union, "model_fields"):
+        for part in parts:
+            yield from arms(part)
+    elif is_typeddict(union) or hasattr(union, "model_fields"):
+        yield union
+
+
+def kind_of(arm: Any) -> Any:
+    """The `type` of such an item."""
+    known = arm.model_fields if hasattr(arm, "model_fields") else None
+    annotation = known["type"].annotation if known is not None else get_type_hints(arm).get("type")
+    return (get_args(annotation) or (None,))[0]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_every_kind_of_item_is_sent_back_with_the_fields_that_its_api_takes(api: str) -> None:
+    answered, taken = APIS[api]
+    fields: dict[str, set[str]] = {}
+    for arm in filter(is_typeddict, arms(taken)):
+        fields.setdefault(kind_of(arm), set()).update(get_type_hints(arm))
+    seen = 0
+    for arm in arms(answered):
+        kind = kind_of(arm)
+        if kind not in fields or kind.endswith(ELSEWHERE):
+            continue
+        item = {**dict.fromkeys(arm.model_fields, "x"), "type": kind}  # as model_dump() names them
+        block = {"role": "assistant", "content": [item]}
+        sent = sendable(item, OPENAI_RESPONSES) if api == "responses" else sendable(block, ANTHROPIC)["content"][0]
+        assert set(sent) <= fields[kind], (kind, set(sent) - fields[kind])
+        seen += 1
+    assert seen > 8
+
+
+def test_a_call_by_the_providers_own_program_is_answered_to_that_program() -> None:
+    caller = {"type": "program", "caller_id": "prog_1"}
+    program = {"type": "program", "id": "prg_1", "call_id": "prog_1", "code": "look()", "fingerprint": "f"}
+    replies = [
+        [program, {**CALL, "caller": caller}],
+        [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}],
+    ]
+    with Simulation().start().session("a", provider="openai-responses") as s:
+        assert s.run(lambda asked: replies.pop(0), tools={"look": lambda: "fine"}, prompt="go") == "done"
+        assert s.messages[3] == {
+            "type": "function_call_output", "call_id": "c1", "output": "fine", "caller": caller
+        }  # fmt: skip
+
+
+def test_tools_that_the_provider_adds_and_searches_itself_are_part_of_its_reply() -> None:
+    added = {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": []}
+    search = {"type": "tool_search_call", "id": "ts_1", "call_id": "x", "execution": "server", "arguments": {}}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}
+    with Simulation().start().session("a", provider="openai-responses") as s:
+        assert s.run(lambda asked: [search, added, said], prompt="go") == "done"
+    with (
+        pytest.raises(relight.errors.InvalidMessage, match="tool_search_call"),
+        Simulation().start().session("b", provider="openai-responses") as s,
+    ):
+        s.run(lambda asked: [{**search, "execution": "client"}, said], prompt="go")
