@@ -107,12 +107,16 @@ class TreeWorkspace:
         self.pool.writer.quota_bytes, self.pool.writer.floor_bytes = policy.quota_bytes, policy.floor_bytes
         self._manifests = Manifests(self.pool, plain_modes=plain_modes)
         real = self.path.resolve()
-        home = self.pool.directory / "roots" / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+        home = self._home(real)
         private_directories.make(home)
-        self._mark = home / "identity.json"
+        self._marks = [home / "identity.json"]
+        linked = self._home(self.path) / "identity.json"
+        if linked not in self._marks and linked.exists():
+            self._marks.append(linked)  # a directory was recorded at this path, where a symbolic link is now
         found = identity.identity(self._root_fd, real)
-        if adopt or identity.read_mark(self._mark) is None:
-            identity.write_mark(self._mark, found)
+        for mark in self._marks:
+            if adopt or identity.read_mark(mark) is None:
+                identity.write_mark(mark, found)
         self._check_identity(found)
         self._log = RestoreLog(home / "restores")
         self._tracker = Tracker(
@@ -145,6 +149,10 @@ class TreeWorkspace:
         if policy.watch:
             self._tracker.watch()
 
+    def _home(self, path: Path) -> Path:
+        """Where the state of a root at this path is stored."""
+        return self.pool.directory / "roots" / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
     @property
     def name(self) -> str:
         return self._name
@@ -165,8 +173,7 @@ class TreeWorkspace:
                 os.close(fd)
 
     def _check_identity(self, found: identity.Identity) -> None:
-        known = identity.read_mark(self._mark)
-        if known is not None and not known.is_same(found):
+        if any(not known.is_same(found) for known in map(identity.read_mark, self._marks) if known is not None):
             why = "it is not the directory that was recorded"
             hints = ["if it is meant to replace that one: relight resume REF --restore"]
             raise WorkspaceUnusable(self._name, str(self.path), why, hints=hints)

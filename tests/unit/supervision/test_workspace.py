@@ -157,10 +157,14 @@ def test_restoring_leaves_what_is_there_as_it_is(stopped: Shell) -> None:
     assert (location / "one.txt").read_text() == "mine"
 
 
-def test_another_directory_in_its_place_is_noticed(stopped: Shell) -> None:
+@pytest.mark.parametrize("what", ["a directory", "a link"])
+def test_another_directory_in_its_place_is_noticed(stopped: Shell, what: str) -> None:
     location = stopped.directory / "place"
     location.rename(stopped.directory / "moved")
-    location.mkdir()
+    other = stopped.directory / "other" if what == "a link" else location
+    other.mkdir()
+    if what == "a link":
+        location.symlink_to(other)
     before = logical_dump(stopped.store)
     done = stopped.run("resume", "work", "--yes", PLACE="place")
     assert (done.returncode, "(RL-4101)" in done.stderr) == (4, True), done.stderr
@@ -168,6 +172,15 @@ def test_another_directory_in_its_place_is_noticed(stopped: Shell) -> None:
     assert logical_dump(stopped.store) == before
     done = stopped.run("resume", "work", "--restore", "--yes", PLACE="place")
     assert (done.returncode, done.stdout.strip()) == (0, "['one.txt', 'two.txt']"), done.stderr
+    assert stopped.run("resume", "work", "more", "--yes", PLACE="place").returncode == 0, "it is accepted for good"
+
+
+def test_a_directory_that_was_moved_is_known_behind_a_link_in_its_place(stopped: Shell) -> None:
+    location = stopped.directory / "place"
+    location.rename(stopped.directory / "moved")
+    location.symlink_to("moved")
+    done = stopped.run("resume", "work", "--yes", PLACE="place")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_missing_workspace_without_a_snapshot_cannot_be_made_anew(shell: Shell) -> None:
