@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 import msgspec
 
 from relight.errors import Conflict, UsageError
@@ -21,6 +24,9 @@ from relight.values.session import Head, Identity
 from relight.values.status import LIVE, StatusChange
 from relight.values.step import Changes
 
+_MAX_ARGUMENT_BYTES: Final = 131_071
+"""of one argument, on Linux; coding agents are given their prompt as an argument"""
+
 
 def send(context: Context, found: Found, text: str) -> Checkpoint:
     """Answer a waiting session, or give a stopped one its next prompt."""
@@ -34,7 +40,6 @@ def send(context: Context, found: Found, text: str) -> Checkpoint:
         filed = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
         answer = Changes(answer=filed, status=StatusChange(status="queued", reason="answered"))
         return write_once(context, recorder, "mark", answer)
-    _refuse_empty(text, "prompt")
     return add_prompt(context, recorder, text)
 
 
@@ -110,10 +115,32 @@ def add_prompt(
 def next_prompt(context: Context, recorder: Recorder, text: str) -> Changes:
     """The changes that record the next user prompt: a message, or for a coding agent a prompt that waits for its
     start."""
+    check_prompt(context, recorder.identity, text)
     text = recorder.recording.about(text)
     if has_transcript(context, recorder.identity):
         return Changes(answer=[NEXT_PROMPT, isolated(text)])
     return Changes(messages=[isolated(recorder.fold.format.user(text))])
+
+
+def check_prompt(context: Context, identity: Identity, text: str) -> None:
+    """UsageError unless the program can be given this prompt: no provider accepts an empty message, and a coding agent
+    could not be started with it, now or later."""
+    _refuse_empty(text, "prompt")
+    if has_transcript(context, identity):
+        check_argument(text, "the prompt")
+
+
+def check_argument(text: str, what: str) -> None:
+    """UsageError unless a program can be started with this text as one argument."""
+    try:
+        size = len(os.fsencode(text))
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} holds a lone surrogate: no program can be given it as an argument") from None
+    if "\0" in text:
+        raise UsageError(f"{what} holds a NUL: no program can be given it as an argument")
+    if size > _MAX_ARGUMENT_BYTES:
+        hints = ["write it to a file in the workspace, and name the file"]
+        raise UsageError(f"{what} has {size:,} bytes; an argument has at most {_MAX_ARGUMENT_BYTES:,}", hints=hints)
 
 
 def has_transcript(context: Context, identity: Identity) -> bool:

@@ -17,6 +17,7 @@ from relight.files.status import missing_roots
 from relight.history.loading import Found
 from relight.journal.quiet_hours import quiet_hours
 from relight.journal.redaction.command_line import recordable
+from relight.operations.send import check_argument, check_prompt
 from relight.ports.agent import AgentAdapter, Ask, Hooks, Surroundings
 from relight.sessions import limits as limiting
 from relight.sessions import names as naming
@@ -186,6 +187,8 @@ def _tell_lost(context: Context, lost: Sequence[str], *, in_queue: bool) -> None
 
 def check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
     """UsageError unless the program exists and this runtime can start it."""
+    for word in command:
+        check_argument(word, "a word of the command")
     try:
         context.runtimes(name, "", True).check(command, directory)
     except UsageError as error:
@@ -236,6 +239,8 @@ def check_startable(context: Context, found: Found, options: ResumeOptions) -> N
     if found.whole_head().status == "completed" and options.prompt is None and not below_head:
         raise NotResumable(name, "it is completed", hints=[f"continue with a new prompt: relight resume {name} PROMPT"])
     refuse_unshared(context)
+    if options.prompt is not None:
+        check_prompt(context, found.identity, options.prompt)
     limiting.refuse(context, found, options.limits)
     if not below_head:  # a fork gets files of its own
         workspace_check.check_workspace(context, found, restore=options.restore)
