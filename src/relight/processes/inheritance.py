@@ -66,6 +66,8 @@ LAUNCHERS: Final = frozenset(
 """programs that start exactly one other, wait for it and exit with its code"""
 _TERMINAL: Final = "tmux"
 _MAX_ANCESTORS: Final = 64
+_OUTSIDE: Final = 0
+"""a process group whose leader is outside the pid namespace, as in a sandbox"""
 _TAKEN: Final[dict[int, str]] = {}
 """pid to the session this process opened; keyed by pid because a fork inherits the dictionary but not the session"""
 
@@ -100,16 +102,27 @@ def is_the_program(supervisor: str) -> bool:
     from relight.system.processes import ancestors, start_of
 
     number, _, start = supervisor.partition(":")
+    top = os.getpid()
     for pid in islice(ancestors(os.getppid()), _MAX_ANCESTORS):
         # The start time is compared too, because a pid alone may have been reused after the supervisor's death.
         if str(pid) == number and start_of(pid) == start:
-            return True
+            return not _is_orphan(top, pid)
         program = _program_of(pid)
         if program not in LAUNCHERS:
             # In a sandbox, or after the supervisor's death, the walk ends at init; in a pane it ends at the tmux
             # server, which runs what the supervisor asked for, whichever process started that server.
-            return pid == 1 or program == _TERMINAL
+            return (pid == 1 or program == _TERMINAL) and not _is_orphan(top, pid)
+        top = pid
     return True
+
+
+def _is_orphan(pid: int, parent: int) -> bool:
+    """Whether a process became a child of the supervisor, or of init, because its own parent has ended: it is still in
+    the process group of the program that was started, which leads that group."""
+    try:
+        return os.getpgid(pid) not in (pid, os.getpgid(parent), _OUTSIDE)
+    except OSError:
+        return False
 
 
 def _program_of(pid: int) -> str:

@@ -25,6 +25,8 @@ EARLY = """
 import relight, subprocess, sys
 if sys.argv[1] == "early":
     subprocess.run([sys.executable, "one.py", "kid"], check=True)
+if sys.argv[1] == "orphaned":  # the shell has ended; the pipe is open as long as the kid lives
+    subprocess.run(f"{sys.executable} one.py kid &", shell=True, check=True, stdout=subprocess.PIPE)
 with relight.open() as rl, rl.session("parent") as s:
     s.append({"role": "user", "content": "hi"})
     if sys.argv[1] == "late":
@@ -61,7 +63,7 @@ def test_two_programs_of_a_shell_have_sessions_of_their_own(programs: Shell) -> 
         assert (found[name]["status"], found[name]["spawned_by"]) == ("completed", found["pipe"]["id"])
 
 
-@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("when", ["early", "orphaned", "late"])
 def test_what_a_program_starts_is_its_child_whenever_it_was_started(programs: Shell, when: str) -> None:
     done = programs.run("run", "--name", "pipe", "--", PYTHON, "early.py", when)
     assert done.returncode == 0, done.stderr
