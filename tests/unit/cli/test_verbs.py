@@ -12,6 +12,8 @@ import pytest
 
 import relight
 from relight.cli.app.group import GROUPS, VERBS
+from relight.cli.app.group import relight as verbs
+from relight.cli.app.help_lines import HelpContext
 from tests.support.calls import call, send_mail
 from tests.support.shell import Shell, eventually, logical_dump
 
@@ -184,10 +186,25 @@ def test_the_strip_names_what_needs_a_person_most_urgent_first(shell: Shell, som
 @pytest.mark.parametrize("width", [40, 80])
 def test_no_line_on_a_terminal_is_wider_than_it(shell: Shell, some: relight.Relight, width: int) -> None:
     for words in READING:
-        if words[:1] in (["help"], ["completion"]):
-            continue
+        if words[:1] in (["completion"], ["help"]):
+            continue  # a script; and help, which has commands to copy: the next test
         screen = shell.screen(*words, width=width)
         assert [line for line in screen.lines if len(line) > width] == [], words
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_help_breaks_no_command_and_is_no_wider_than_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    with HelpContext(verbs, info_name="relight") as group:
+        assert all(len(line) <= width for line in group.get_help().splitlines())
+        for name in VERBS:
+            command = verbs.get_command(group, name)
+            assert command is not None
+            with HelpContext(command, info_name=name, parent=group) as context:
+                examples, usage, rest = context.get_help().partition("Usage:")
+            meanings = [line for line in examples.splitlines() if not line.startswith("  relight ")]
+            for line in [*meanings, *(usage + rest).splitlines()]:
+                assert len(line) <= width and not re.search(r"\w-$", line), f"{name}: {line!r}"
 
 
 def _steady(line: str) -> str:

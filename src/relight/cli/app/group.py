@@ -15,6 +15,7 @@ import click
 
 from relight import configuration
 from relight.cli.app.context import CliContext, common_options
+from relight.cli.app.help_lines import HelpContext
 from relight.telemetry.notices import print_notices
 
 GROUPS: Final[dict[str, dict[str, str]]] = {
@@ -86,6 +87,8 @@ _QUIET_PIPE: Final = 141
 
 class Verbs(click.Group):
     """The group of verbs; each module is imported on first use."""
+
+    context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)

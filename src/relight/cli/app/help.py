@@ -36,6 +36,6 @@ def explain(context: click.Context, verb_name: str | None) -> int:
     else:
         name, command, _ = group.command.resolve_command(group, [verb_name])
         if command is not None:
-            with click.Context(command, info_name=name, parent=group) as inner:
+            with command.context_class(command, info_name=name, parent=group) as inner:
                 click.echo(command.get_help(inner))
     return 0

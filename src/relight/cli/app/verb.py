@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from relight.cli.app.context import CliContext, common_options
+from relight.cli.app.help_lines import HelpContext
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -22,6 +23,8 @@ Example = tuple[str, str]
 
 class Verb(click.Command):
     """A click command whose help begins with `examples`."""
+
+    context_class = HelpContext
 
     def __init__(self, *args: Any, examples: Sequence[Example] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
