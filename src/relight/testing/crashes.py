@@ -31,6 +31,10 @@ _HINT: Final = (
     "hint: what an agent does outside of its tools and of s.once happens again in each life; keep what it has to"
     " remember in s.state or in its messages; what may run again under one key is counted by effects.add(TEXT, key=KEY)"
 )
+_NO_SESSION: Final = (
+    "the agent began no session in the default store, so that nothing of it can be compared\n"
+    "hint: let it open its sessions with relight.session(NAME), without store= and without a handle of the test"
+)
 _SHOWN: Final = 300
 _MEMORY: Final = "/dev/shm"
 """a file system in memory, on Linux"""
@@ -84,7 +88,8 @@ def crash_everywhere(
     result and status of every session, what the agent returned or raised, and `effects`. AssertionError tells the first
     difference. `ignore` are places that differ by themselves, as the difference names them: `fix.state.began_at`.
 
-    No more than `max_deaths` are tried, evenly spread, and none begins after `seconds`; the report has both numbers.
+    No more than `max_deaths` are tried, evenly spread, and none but the first begins after `seconds`; the report has
+    both numbers.
     """
     began = time.monotonic()
     # A killed process loses nothing that it wrote, in memory as on a disk; only a power cut needs the disk.
@@ -96,7 +101,7 @@ def crash_everywhere(
         plan = [(point, nth) for point in faults.POINTS for nth in range(1, passes.get(point, 0) + 1)]
         deaths = unknown = in_doubt = 0
         for point, nth in _spread(plan, max_deaths):
-            if time.monotonic() - began > seconds:
+            if deaths and time.monotonic() - began > seconds:
                 break
             end = trials.after_death(point, nth)
             deaths += 1
@@ -157,6 +162,8 @@ class _Trials:
                 f"two runs without any death differ, so that ends cannot be compared:\n  {difference}\n"
                 "hint: let the test provide times, random numbers and names; or leave the place out with ignore=[...]"
             )
+        if not ends[0].sessions:
+            raise AssertionError(_NO_SESSION)
         return ends[0], life.passes
 
     def after_death(self, point: str, nth: int) -> _End:

@@ -186,6 +186,26 @@ def test_crash_everywhere_says_what_cannot_be_compared(relight_effects: Effects)
 
 
 @pytest.mark.crash
+@pytest.mark.parametrize("where", ["nowhere", "memory", "handle"])
+def test_crash_everywhere_refuses_an_agent_whose_sessions_it_cannot_see(
+    relight_store: relight.Relight, where: str
+) -> None:
+    def agent() -> None:
+        if where == "memory":
+            relight.session("elsewhere", store="memory:").close()
+        elif where == "handle":
+            relight_store.session("elsewhere", resume=False).close()
+
+    with pytest.raises(AssertionError, match="began no session in the default store"):
+        crash_everywhere(agent, max_deaths=2)
+
+
+@pytest.mark.crash
+def test_crash_everywhere_tries_one_death_however_slow_the_machine_is(relight_store: relight.Relight) -> None:
+    assert crash_everywhere(lambda: relight.session("a").close(), seconds=0).deaths == 1
+
+
+@pytest.mark.crash
 def test_crash_everywhere_leaves_a_doubt_to_a_person(relight_effects: Effects) -> None:
     def agent() -> Any:
         with relight.open() as rl, rl.session("pays") as s:
