@@ -112,9 +112,8 @@ class MissingExtra(UsageError):
     code = "RL-1005"
 
     def __init__(self, extra: str, *, needed_for: str) -> None:
-        super().__init__(
-            f"{needed_for} needs the extra {extra!r}, which is not installed", hints=[f"pip install 'relight[{extra}]'"]
-        )
+        hints = [f"pip install 'relight[{extra}]'"]
+        super().__init__(f"{needed_for} needs the extra {extra!r}, which is not installed", hints=hints)
         self.extra = extra
 
 
@@ -151,9 +150,11 @@ class NotFound(Unresolved):
     def __init__(
         self, ref: str, *, what: str = "session", evidence: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
-        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=["relight list --all"])
-        if hints or ("@" in ref and what in ("checkpoint", "snapshot of the files")):
-            self.hints = tuple(hints) or (f"relight checkpoints {ref.partition('@')[0]}",)
+        if not hints and what in ("session", "checkpoint", "snapshot of the files"):
+            hints = ["relight list --all"]
+            if "@" in ref and what != "session":
+                hints = [f"relight checkpoints {ref.partition('@')[0]}"]
+        super().__init__(f"no {what} matches {ref!r}", evidence=evidence, hints=hints)
         self.ref, self.what = ref, what
 
 
@@ -164,11 +165,8 @@ class Ambiguous(Unresolved):
     http_status = 409
 
     def __init__(self, ref: str, candidates: Sequence[str], *, evidence: Iterable[str] = ()) -> None:
-        super().__init__(
-            f'"{ref}" matches {len(candidates)} sessions',
-            evidence=evidence or candidates,
-            hints=["use the full name or more letters of the id"],
-        )
+        hints = ["use the full name or more letters of the id"]
+        super().__init__(f'"{ref}" matches {len(candidates)} sessions', evidence=evidence or candidates, hints=hints)
         self.ref, self.candidates = ref, tuple(candidates)
 
 
@@ -383,9 +381,11 @@ class Finished(Refused):
 
     code = "RL-4008"
 
-    def __init__(self, session: str, status: str) -> None:
+    def __init__(self, session: str, status: str, *, evidence: Iterable[str] = ()) -> None:
         hints = ["continue with a new prompt: s.prompt(TEXT)", "or start over: rl.session(name, resume=False)"]
-        super().__init__(f"{session}: is {status}; nothing more can be written to it", hints=hints)
+        if status == "waiting":
+            hints = [f"leave the block, and open it again after the answer: relight show {session}"]
+        super().__init__(f"{session}: is {status}; nothing more can be written to it", evidence=evidence, hints=hints)
         self.session, self.status = session, status
 
 
@@ -560,7 +560,7 @@ class NotAStore(StoreError):
     code = "RL-5003"
 
     def __init__(self, where: str, why: str = "not a relight store") -> None:
-        super().__init__(f"{where}: {why}", hints=["choose another file: set RELIGHT_STORE"])
+        super().__init__(f"{where}: {why}", hints=["choose another file: in the command, or RELIGHT_STORE"])
         self.where = where
 
 
@@ -595,6 +595,6 @@ class StoreReadOnly(StoreError):
     code = "RL-5006"
 
     def __init__(self, where: str) -> None:
-        hints = ["check the permissions of the directory, or set RELIGHT_STORE to a writable path"]
+        hints = ["check the permissions of the directory, or choose a writable path: in the command, or RELIGHT_STORE"]
         super().__init__(f"{where}: read-only; nothing was written", hints=hints)
         self.where = where

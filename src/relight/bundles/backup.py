@@ -44,10 +44,9 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 def backup(context: Context, path: Path, *, progress: Progress | None = None) -> BackedUp:
     """Write a backup to a new file. Refused if the file or its directory exists; Corrupt if a digest does not hold."""
     path = path.absolute()
+    _refuse_existing(path)  # before its name is used: the root directory has none
     blobs = _blobs_of(path)
-    for one in (path, blobs):
-        if os.path.lexists(one):
-            raise Refused(f"{one}: it exists already", hints=["choose another file"])
+    _refuse_existing(blobs)
     partial = path.with_name(f"{path.name}.partial-{context.entropy.session_id()[:8]}")
     tell = progress or (lambda what, done, total: None)
     try:
@@ -66,6 +65,11 @@ def backup(context: Context, path: Path, *, progress: Progress | None = None) ->
     finally:
         _remove_leftovers(partial)
     return BackedUp(path=str(path), sessions=report.sessions, steps=report.steps, size_bytes=size, files=files)
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        raise Refused(f"{path}: it exists already", hints=["choose another file"])
 
 
 def _blobs_of(path: Path) -> Path:

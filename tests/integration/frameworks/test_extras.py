@@ -43,6 +43,18 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(module: st
     assert python(_MISSING, module, package) == f"pip install 'relight[{extra}]'"
 
 
+@pytest.mark.parametrize("missing", ["langgraph", "langchain_core"])
+def test_a_command_whose_package_is_missing_says_what_installs_it(missing: str) -> None:
+    script = """
+import sys
+sys.modules[sys.argv[1]] = None
+from relight.cli.app.group import run
+print(run(["import-langgraph", "threads.sqlite"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script, missing], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), "pip install 'relight[langgraph]'" in done.stderr) == ("2", True), done.stderr
+
+
 def test_a_thread_is_read_where_its_framework_is_not_installed() -> None:
     script = """
 import sys

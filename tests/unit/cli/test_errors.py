@@ -131,6 +131,14 @@ def test_codes_are_told_apart() -> None:
         (["clear", "changelog", "--yes"], "RL-4004", 4),
         (["stop", "changelog"], "RL-4004", 4),
         (["fork", "fix-login", "--name", "changelog"], "RL-4004", 4),
+        (["backup", "/"], "RL-4000", 4),
+        (["backup", "."], "RL-4000", 4),
+        (["export", "fix-login", "/"], "RL-1000", 2),
+        (["import", "/"], "RL-2001", 3),
+        (["copy", "/", "x.db"], "RL-5003", 5),
+        (["--store", "/", "list"], "RL-5003", 5),
+        (["--store", "sqlite:////", "run", "--", "true"], "RL-5003", 5),
+        (["--store", "/", "migrate"], "RL-5003", 5),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else str(value),
 )
@@ -145,6 +153,26 @@ def test_a_bad_call_is_refused_with_its_code(
     assert all(re.match("error: |hint: |  |$", line) for line in done.stderr.splitlines()), "wrapped in a pipe"
 
 
+@pytest.mark.parametrize("words", [["queue"], ["token"], ["completion"]], ids=" ".join)
+def test_a_missing_word_is_told_with_those_there_are(shell: Shell, words: list[str]) -> None:
+    first, *_ = shell.run(*words).stderr.splitlines()
+    assert re.search(r"Choose from: \w+, \w+, \w+ \(RL-1000\)$", first), first
+
+
+@pytest.mark.parametrize("words", [["--store", "."], ["copy", "."], ["backup", "notes/x.db"]], ids=" ".join)
+def test_a_path_that_cannot_be_used_is_not_blamed_on_the_environment(
+    shell: Shell, some: relight.Relight, words: list[str]
+) -> None:
+    (shell.directory / "notes").write_text("a file")
+    done = shell.run(*words, *{"--store": ["list"], "copy": ["other.db"]}.get(words[0], []))
+    assert (done.returncode, "in the command, or RELIGHT_STORE" in done.stderr) == (5, True), done.stderr
+
+
+def test_what_is_no_session_is_not_looked_for_among_sessions(shell: Shell, some: relight.Relight) -> None:
+    done = shell.run("import-langgraph", "typo.sqlite")
+    assert done.returncode == 3 and "relight list" not in done.stderr, done.stderr
+
+
 def test_a_remark_is_one_line_in_a_pipe_however_long(shell: Shell, some: relight.Relight) -> None:
     done = shell.run("--store", "/dev/null/" + "a-directory-that-is-not-there/" * 9 + "p.db", "run", "--", "true")
     assert done.returncode == 5, done.stderr
@@ -154,7 +182,7 @@ def test_a_remark_is_one_line_in_a_pipe_however_long(shell: Shell, some: relight
         and len(first) > 200
         and empty == ""
     )
-    assert hint == "hint: choose another file: set RELIGHT_STORE"
+    assert hint == "hint: choose another file: in the command, or RELIGHT_STORE"
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,8 @@ def test_a_run_is_resumed_as_other_systems_ask_for_it(shared: tuple[Place, Serve
         status, problem = server.call("POST", path, body)
         assert status == 400 and problem["detail"] == f"missing: {missing}"
     assert server.call("POST", path, {"checkpointId": "nobody@3", "prompt": "x"})[0] == 404
+    status, problem = server.call("POST", "/api/sessions/nobody/deny", {"reason": "not today"})  # it is `why`
+    assert (status, problem["detail"]) == (400, "reason: no such field")
     assert server.call("POST", path, {"checkpointId": "x@1", "prompt": "x\0y"})[0] == 400
     location.may_end("run")
     location.begin(server, "run")

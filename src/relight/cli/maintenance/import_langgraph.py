@@ -28,6 +28,9 @@ def import_langgraph(cli: CliContext, url: str, threads: tuple[str, ...], dry_ru
     The stored bytes are read as data: no stored type is constructed, no module imported. A thread is copied as a
     whole or not at all; one that exists here is skipped, so an interrupted import can be run again.
     """
+    from relight.frameworks.langgraph import need_langgraph
+
+    need_langgraph("relight import-langgraph")
     from relight.frameworks.langgraph.importing import Report, import_threads
 
     console = cli.console

@@ -71,8 +71,8 @@ def _as_usage(error: click.UsageError) -> UsageError:
 
 
 def _normalized(text: str) -> str:
-    """Click's message in the form of our errors: lower case, no full stop."""
-    text = text.strip().rstrip(".")
+    """Click's message in the form of our errors: one line, lower case, no full stop."""
+    text = " ".join(text.split()).rstrip(".")
     return text[:1].lower() + text[1:]
 
 

@@ -97,7 +97,7 @@ def parse_rate(text: str) -> Rate | None:
     except (ValueError, KeyError):
         rate = Rate(starts=0, seconds=0)
     if not 1 <= rate.starts <= MAX_STARTS or not 0 < rate.seconds <= 7 * 86_400:
-        hints = ["for example 10/min, 2/s, 1/30s, none", f"at most {MAX_STARTS} starts, at most 7day"]
+        hints = ["for example 10/min, 2/s, 1/30s, none", f"at most {MAX_STARTS} starts in at most 7 days"]
         raise UsageError(f"not a rate: {text!r}", hints=hints)
     return rate
 

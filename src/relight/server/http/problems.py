@@ -211,7 +211,8 @@ def _invalid(error: RequestValidationError) -> Problem:
     found = []
     for one in error.errors()[:_MAX_ERRORS]:
         where = [str(part) for part in one.get("loc", ()) if part not in ("body", "query", "path", "header")]
-        found.append({"field": ".".join(where)[:200] or "body", "why": str(one.get("msg", "not valid"))[:300]})
+        why = "no such field" if one.get("type") == "extra_forbidden" else str(one.get("msg", "not valid"))[:300]
+        found.append({"field": ".".join(where)[:200] or "body", "why": why})
     missing = [one["field"] for one in found if one["why"] == "Field required"]
     detail = f"missing: {', '.join(missing)}" if missing else "; ".join(f"{f['field']}: {f['why']}" for f in found)
     evidence = tuple(f"{one['field']}: {one['why']}" for one in found)

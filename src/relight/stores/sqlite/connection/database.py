@@ -51,6 +51,8 @@ class Database:
         """why the store cannot be used any more"""
         self._file: tuple[int, int] | None = None
         self._checked_us = 0
+        if not path.name:  # the root: the names of the files beside a store are made of its own
+            raise NotAStore(str(path), "a directory, not a file")
         self.watermark = Watermark(path)
         self.misses = Misses(self.watermark)
         self._busy_seconds = busy_seconds

@@ -51,7 +51,7 @@ def store_error(error: OSError, path: Path) -> StoreError:
         return StoreFull(str(path))
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return NotAStore(str(path), "a part of the path is a file, not a directory")
-    hints = ["set RELIGHT_STORE to a path that can be written"]
+    hints = ["choose a path that can be written: in the command, or RELIGHT_STORE"]
     return StoreUnavailable(f"{path}: {error.strerror or error}", hints=hints)
 
 
