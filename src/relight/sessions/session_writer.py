@@ -112,6 +112,8 @@ class SessionWriter:
         """driven from an event loop, so tools and models may be coroutine functions"""
         self.is_supervised = False
         """a supervisor or worker started this program for the session, and starts it again when its wait is over"""
+        self.is_replayed = False
+        """the program was started again after its session had ended, and got the recorded result"""
         self.wait_seconds = 0.0
         """how long to wait for a session that another process owns, as given when it was opened"""
         self._budgets = limits.budgets_of(context, recorder.identity)
@@ -438,6 +440,8 @@ class SessionWriter:
             with suppress(RelightError):
                 recorder.resolve_unknown("status")
         if not recorder.owns or isinstance(error, LeaseLost):
+            if error is None and recorder.lost is None and recorder.epoch in (0, recorder.head.epoch):
+                self._refuse_late_state()
             return
         if self._release_due:
             self._release_lease()
@@ -450,6 +454,17 @@ class SessionWriter:
             # Nothing is lost: the lease expires, and the session is found as it was left.
             if error is None:
                 raise
+
+    def _refuse_late_state(self) -> None:
+        """State that was set in a finished session would be lost without a word. A program that is started again sets
+        what it set at its first start: that is no loss."""
+        pending = self.state.pending() if self.recorder.epoch or not self.is_replayed else None
+        late = sorted([*(pending.state or {}), *pending.unset]) if pending is not None else []
+        if late:
+            evidence = [f"not saved, because it was set after the end: s.state[{late[0]!r}]"]
+            error = Finished(self.name, self.recorder.head.status, evidence=evidence)
+            error.hints = ("set it before the end: in a tool, or in the loop of s.turns", *error.hints)
+            raise error
 
     def _verdict_on_leaving(self, error: BaseException | None) -> StatusChange:
         """The status that a block is left with."""

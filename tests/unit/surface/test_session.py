@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import relight
 from relight import aio
-from relight.errors import LeaseHeld, UsageError
+from relight.errors import Finished, LeaseHeld, UsageError
 from relight.shared_handles import HANDLES
+from relight.testing import ScriptedModel
 
 
 @pytest.fixture
@@ -104,6 +106,68 @@ def test_wait_is_for_a_session_that_somebody_else_holds(store: Path) -> None:
     for wrong in (-1, "soon", float("nan"), True):
         with pytest.raises(UsageError, match="number of seconds"):
             relight.session("a", wait=wrong)  # type: ignore[arg-type]
+
+
+def complete(s: relight.Session) -> None:
+    s.complete("done")
+
+
+def run_once(s: relight.Session) -> None:
+    s.run(ScriptedModel(["Done."]), prompt="Do it")
+
+
+@pytest.mark.parametrize("change", ["set", "inside", "delete"])
+@pytest.mark.parametrize("end", [complete, run_once])
+def test_state_that_is_set_after_the_end_is_never_lost_without_a_word(
+    store: Path, end: Callable[[relight.Session], None], change: str
+) -> None:
+    def late(s: relight.Session) -> None:
+        if change == "set":
+            s.state["rating"] = 5
+        elif change == "inside":
+            s.state["pages"].append(2)
+        else:
+            del s.state["pages"]
+
+    def program() -> None:
+        with relight.session("a") as s:
+            s.state["pages"] = [1]
+            end(s)
+            late(s)
+
+    with pytest.raises(Finished) as refused:
+        program()
+    named = "rating" if change == "set" else "pages"
+    assert f"s.state['{named}']" in refused.value.evidence[0] and "s.turns" in refused.value.hints[0]
+    with pytest.raises(Finished), relight.session("a") as s:  # opened to set it, and nothing else
+        assert s.is_finished and dict(s.state) == {"pages": [1]}
+        late(s)
+
+
+def test_a_program_that_sets_state_before_its_run_can_be_started_again(store: Path) -> None:
+    for start in range(3):
+        with relight.session("a") as s:
+            s.state["start"] = start
+            run_once(s)
+            assert list(s.state) and s.result == "Done."
+        with relight.session("a") as s:
+            assert dict(s.state) == {"start": 0}, "reading is no change"
+
+
+def test_an_exception_is_not_replaced_by_state_that_is_not_saved(store: Path) -> None:
+    with pytest.raises(KeyError), relight.session("a") as s:
+        s.complete("done")
+        s.state["late"] = 1
+        raise KeyError("mine")
+
+
+def test_a_waiting_session_says_what_to_do_with_it(store: Path) -> None:
+    with relight.session("a") as s:
+        with pytest.raises(relight.Waiting):
+            s.ask("Really?")
+        with pytest.raises(Finished) as refused:
+            s.append({"role": "user", "content": "on"})
+    assert refused.value.hints == ("leave the block, and open it again after the answer: relight show a",)
 
 
 def test_wait_keeps_no_event_loop_and_no_store_call_waiting(store: Path) -> None:

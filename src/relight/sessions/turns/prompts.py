@@ -86,6 +86,7 @@ def reopen_for(writer: SessionWriter, prompt: Any, prompt_id: str | None) -> Pro
     left, pause, lost = writer.wait_seconds, FIRST_PAUSE_SECONDS, 0
     while True:
         if writer.is_finished and not is_new_prompt(writer, prompt, prompt_id):
+            writer.is_replayed = True
             return False
         try:
             writer.reopen(tries=1)
