@@ -66,6 +66,25 @@ def test_the_date_of_an_old_step_has_room_beside_the_next_column(old: Site) -> N
     assert any(re.search(r"\d\d-\d\d|[A-Z][a-z]{2}", one) for one in times), "the day is told"
 
 
+CUT = "one => one.scrollWidth > one.clientWidth"
+
+
+def test_a_long_name_and_many_attempts_are_read_whole(site: Site) -> None:
+    name = "-".join(["nightly", "regression", "of", "every", "service", "in", "all", "regions", "and", "languages"])
+    for _ in range(12):
+        site.rl.session(name, agent="mine").close()
+    session = site.rl.sessions.get(name).id
+    for width in (1440, 1024, 390):
+        page = site.page("/", viewport={"width": width, "height": 900})
+        status = page.locator("tr.s td.st")
+        expect(status).to_contain_text("×12")
+        assert not status.evaluate(CUT), width
+        page.goto(site.address(f"/sessions/{session}"))
+        told = page.locator("#head").get_by_text(name, exact=True)
+        assert not all(told.evaluate_all(f"all => all.map({CUT})")), width
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+
+
 def test_a_card_has_one_truth_about_a_resume_that_only_the_program_can_do(site: Site) -> None:
     """W-B13."""
     fill(site.rl)
