@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from relight.errors import Waiting
 from relight.values.options import RunOptions
 from relight.values.policy import RunPolicy
 from tests.support.scripted_agent import install
@@ -124,3 +125,16 @@ def test_what_the_first_reply_would_read_is_in_the_dialog_and_on_the_page_of_a_c
     assert document["first_reply"]["tokens"] == 184_020 and document["first_reply"]["cold"] is False
     again = harness.client("read").get(f"/api/sessions/{session}/can-resume").json()
     assert again == document, "a plan is the same as long as nothing happens"
+
+
+def test_a_dialog_says_each_thing_once_and_under_its_own_name(harness: ServerHarness) -> None:
+    with pytest.raises(Waiting), harness.rl.session("talk", provider="anthropic") as s:
+        s.append({"role": "assistant", "content": "May I?"}, {"input_tokens": 900, "output_tokens": 20})
+        s.checkpoint("before")
+        s.ask("push?")
+    text = " ".join(re.sub(r"<[^>]*>", " ", shown(harness, f"/sessions/{s.id}/do/resume")).split())
+    assert text.count("relight does not know how to start it") == 1, text
+    assert " note it asks: push?" in text, text
+    text = " ".join(re.sub(r"<[^>]*>", " ", shown(harness, f"/sessions/{s.id}/do/rewind")).split())
+    assert "Happens Choose the checkpoint to rewind to: one with a label, or any step" in text, text
+    assert "Way back Cancel." in text and "before" in text, text

@@ -77,11 +77,9 @@ def _resume(context: DialogContext) -> Dialog:
     rung = f" with {agent}'s own resume" if plan.agent is not None and plan.agent.rung == "native" else ""
     blocking = [reason for reason in plan.reasons if reason.blocks and not (good and reason.code == "corrupt")]
     missing, unset = (any(reason.code == code for reason in blocking) for code in _WAIVED)
-    lines = plan_facts(plan, context.now) + [
-        ("", one.text, "warn") for one in plan.reasons if not one.blocks or one.code in _WAIVED
-    ]
+    notes = [one.text for one in plan.reasons if not one.blocks or one.code in _WAIVED]
     raised = [_RAISED[reason.code] for reason in blocking if reason.code in _RAISED]
-    lines += [("", one.text, "warn") for one in blocking if one.code in _RAISED]
+    notes += [one.text for one in blocking if one.code in _RAISED]
     blocking = [reason for reason in blocking if reason.code not in (*_WAIVED, *_RAISED)]
     start = (
         f"Start attempt {context.info.attempt + 1} of {context.name} from @{plan.checkpoint.rpartition('@')[2]}{rung}."
@@ -99,6 +97,8 @@ def _resume(context: DialogContext) -> Dialog:
     flags += [word for one in raised for word in (f"--{one.name.replace('_', '-')}", "N")]
     limited = any(reason.code == "usage_limit" for reason in plan.reasons)
     no_command = "" if plan.command else "relight does not know how to start it: run your program again"
+    why_not = refused or (blocking[0].text if blocking else no_command)
+    notes = [one for one in notes if one != why_not]
     return Dialog(
         title=f"Resume {context.ref}",
         confirm="Resume",
@@ -121,8 +121,8 @@ def _resume(context: DialogContext) -> Dialog:
             *(_fallback(context, agent) if plan.agent is not None else []),
             *_other_agents(context, agent),
         ],
-        lines=lines,
-        why_not=refused or (blocking[0].text if blocking else no_command),
+        lines=plan_facts(plan, context.now) + [("" if n else "note", one, "warn") for n, one in enumerate(notes)],
+        why_not=why_not,
         done=f"{context.name} runs",
         goes="/sessions/{id}" if plan.forks else "",
     )
@@ -273,13 +273,13 @@ def _choose_checkpoint(context: DialogContext) -> Dialog:
     """The rewind dialog of a session without a checkpoint: offers its labelled checkpoints."""
     named = [one for one in context.rl.history.checkpoints(context.info.id) if one.label][-20:]
     options = [Option(value=f"/checkpoints/{one.id}/do/rewind", label=f"@{one.seq} “{one.label}”") for one in named]
-    hint = "open a step in the history and rewind from its page" if not options else "or from any step in the history"
+    which = "to rewind to: one with a label, or any step in the history" if options else "in the history"
     return Dialog(
         title=f"Rewind {context.name}",
         confirm="",
-        happens="Choose the checkpoint to rewind to.",
-        kept="Nothing is changed yet.",
-        back=hint,
+        happens=f"Choose the checkpoint {which}.",
+        kept="Everything: nothing is changed yet.",
+        back="Cancel.",
         command=f"relight checkpoints {shlex.quote(context.ref)}",
         path="",
         fields=[Field(kind="boxes", name="go", label="Checkpoints with a label", options=options)] if options else [],
