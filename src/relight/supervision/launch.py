@@ -116,11 +116,16 @@ def planned(
 
 def headless(context: Context, agent: str | None, prompt: str | None) -> list[str]:
     """The command line that runs a named agent with a prompt and without a screen."""
-    start = context.agents.headless(agent) if agent else ()
-    if not start or prompt is None or not prompt.strip() or prompt.startswith("-"):
-        known = ", ".join(sorted(context.agents.names))
-        hints = ["give a command", f"or one of the agents {known}, with a prompt (that does not begin with a dash)"]
+    hints = ["give a command", f"or one of the agents {', '.join(sorted(context.agents.names))}, with a prompt"]
+    if not agent:
         raise UsageError("no command given", hints=hints)
+    start = context.agents.headless(agent)
+    if not start:
+        raise UsageError(f"relight knows no agent {agent[:100]!r} that it could start", hints=hints)
+    if prompt is None or not prompt.strip():
+        raise UsageError(f"{agent} is started with a prompt", hints=["give a prompt"])
+    if prompt.startswith("-"):
+        raise UsageError("a prompt must not begin with a dash: it would be read as an option", hints=["reword it"])
     return [*start, prompt]
 
 

@@ -146,6 +146,13 @@ def test_what_is_acknowledged_leaves_the_strip_and_a_new_failure_is_shown(site: 
     page.locator("details.more summary").click()
     page.get_by_role("link", name="Acknowledge…").click()
     expect(page.locator("#dialog .cmd code")).to_have_text("relight acknowledge nightly")
+    problem = page.locator("#dialog [data-problem]")
+    for typed in ("8h", "Infinity", "-1"):  # refused, and not taken for an empty field: that is until something new
+        page.locator("#dialog input[name=hours]").fill(typed)
+        page.locator("#dialog [data-confirm]").click()
+        expect(problem).to_contain_text("hours: Input should be")
+        expect(problem).not_to_contain_text("openapi")
+        page.locator("#dialog input[name=hours]").fill("")
     page.locator("#dialog [data-confirm]").click()
     expect(page.locator("#strip")).to_contain_text("Nothing needs you")
     with site.rl.session("nightly") as s:

@@ -288,8 +288,14 @@ def test_a_session_is_put_in_line_for_a_worker(harness: ServerHarness, client: T
     again = client.post("/api/sessions/queued/resume", json={"queue": "nightly"})
     assert again.status_code == 201 and again.json()["session"]["status"] == "queued"
     assert client.get("/api/workers").json()["items"] == []
-    for wrong in ({}, {"agent": "nobody", "prompt": "x"}, {"agent": "claude"}, {"agent": "claude", "prompt": "-x"}):
-        assert Answer(client.post("/api/sessions", json=wrong)).status == 400
+    for wrong, why in (
+        ({}, "no command given"),
+        ({"agent": "nobody", "prompt": "x"}, "'nobody'"),
+        ({"agent": "claude"}, "claude is started with a prompt"),
+        ({"agent": "claude", "prompt": "-x"}, "must not begin with a dash"),
+    ):
+        refused = Answer(client.post("/api/sessions", json=wrong))
+        assert refused.status == 400 and why in refused.document["detail"], refused.document
 
 
 def test_files_are_previewed_restored_and_put_forward_again(

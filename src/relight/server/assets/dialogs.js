@@ -83,9 +83,12 @@
   // What is asked for by what was chosen so far; the rest is hidden, and neither needed nor sent.
   const asked = (form, which) => $$(which, form).filter((one) => !one.closest("[data-when][hidden], [data-unless][hidden]"));
 
+  // What is no number is sent as it is typed, and refused: it must not become none.
+  const number = (text) => Number.isFinite(Number(text)) ? Number(text) : text;
+
   function sent(form) {
     const value = JSON.parse(form.dataset.body || "{}");
-    for (const field of asked(form, "textarea[name], input[type=text][name]")) if (field.value.trim()) value[field.name] = "number" in field.dataset ? Number(field.value) : field.value;
+    for (const field of asked(form, "textarea[name], input[type=text][name]")) if (field.value.trim()) value[field.name] = "number" in field.dataset ? number(field.value) : field.value;
     for (const field of asked(form, "input[type=radio]:checked")) value[field.name] = field.value;
     for (const field of $$("input[data-flag]:checked", form)) value[field.name] = true;
     const boxes = asked(form, "[data-list]");
@@ -149,7 +152,8 @@
       return;
     }
     problem.hidden = false;
-    const hints = [...(got.document.hints ?? []), ...(got.document.commands ?? [])].map((hint) => `\nhint: ${hint}`).join("");
+    const told = (got.document.hints ?? []).filter((hint) => hint !== "see /openapi.json"); // that is for programs
+    const hints = [...told, ...(got.document.commands ?? [])].map((hint) => `\nhint: ${hint}`).join("");
     const other = got.document.code === "RL-6007" ? "The first request may have been done, and this is another one. Look at the session; pressing again does this one too.\n" : "";
     const before = got.before ? `${got.before} of them were sent before and have their outcome; the rest was not done.\n` : "";
     problem.textContent = `${before}${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;

@@ -510,7 +510,7 @@ def _export(context: DialogContext) -> Dialog:
 
 
 def _label(context: DialogContext) -> Dialog:
-    hint = "letters, digits, . _ - and not all digits"
+    hint = "letters, digits, . _ - and single spaces; not all digits"
     return Dialog(
         title=f"Label {context.ref}",
         confirm="Label",
