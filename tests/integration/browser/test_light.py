@@ -67,6 +67,19 @@ def test_opening_the_list_reads_it_once(site: Site) -> None:
     assert len(asked) == len(set(asked)) or all("part=rows" in one for one in asked if asked.count(one) > 1), asked
 
 
+def test_opening_the_operations_page_reads_it_once_and_then_when_something_happened(site: Site) -> None:
+    s: Any = working(site, "one", 1)
+    asked: list[str] = []
+    page = site.context().new_page()
+    page.on("request", lambda request: asked.append(request.url.removeprefix(site.address(""))))
+    page.goto(site.address("/operations"))
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    s.fail("boom")
+    expect(page.get_by_role("heading", name="Failed (1)")).to_be_visible()
+    assert asked.count("/operations") == 2, asked
+    s.close()
+
+
 def test_a_page_that_follows_a_long_run_stays_bounded(site: Site, figure: Figure, sample: Callable[..., int]) -> None:
     steps = sample(1400, proof=10_000)
     s: Any = working(site, "long", 3)

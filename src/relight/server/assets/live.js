@@ -153,7 +153,7 @@
     if (total < Number(shown.dataset.total)) { $$("tr.s").forEach(askFor); paint(); }
     shown.dataset.total = total;
     shown.textContent = `${total.toLocaleString("en")} ${total === 1 ? "session" : "sessions"}`;
-    for (const one of $$("#filters [name=status] option")) if (one.value) one.textContent = `${one.value} (${counts[one.value] ?? 0})`;
+    for (const one of $$("#filters [name=status] option")) if (one.value) one.textContent = `${one.value} (${one.value.split(",").reduce((sum, status) => sum + (counts[status] ?? 0), 0).toLocaleString("en")})`;
   }
 
   async function sessions() {
@@ -406,7 +406,7 @@
     // The general stream continues where the page was rendered or closed it, so nothing is fetched twice.
     const from = page === "session" ? `?after=${body.dataset.seq}` : `?brief=true${body.dataset.events ? `&after=${body.dataset.events}` : ""}`;
     const mine = stream = new EventSource(address + from);
-    mine.onopen = () => { tries = refused = 0; if (!failed) state("live"); if (page !== "sessions" || whole || failed) paint(); };
+    mine.onopen = () => { tries = refused = 0; if (!failed) state("live"); if (!body.dataset.events || whole || failed) paint(); };
     for (const kind of ["step", "session", "counts", "reload", "message"]) mine.addEventListener(kind, (event) => {
       if (event.lastEventId && page !== "session") body.dataset.events = event.lastEventId;
       if (kind === "session") { const one = JSON.parse(event.data); changed.set(one.id, one); }

@@ -240,12 +240,12 @@ def summary(counts: dict[Any, int], needs: dict[str, Needs], workers: int, oldes
     number = {head: one.number for head, one in needs.items()}
     stuck = number.get("Stuck or lost", 0) + number.get("Damaged", 0)
     well = not stuck
-    sentence = "Nothing stuck." if well else f"{stuck} stuck, lost or damaged."
+    sentence = "Nothing stuck." if well else f"{stuck:,} stuck, lost or damaged."
     parts = [words.count(workers, "worker")] if workers else []
-    parts.append(f"{counts.get('working', 0) + counts.get('spawning', 0)} working")
+    parts.append(f"{counts.get('working', 0) + counts.get('spawning', 0):,} working")
     queued = counts.get("queued", 0)
-    parts.append(f"{queued} queued" + (f", oldest {words.duration(oldest)}" if queued and oldest is not None else ""))
-    parts.append(f"{number.get('In doubt', 0)} in doubt")
+    parts.append(f"{queued:,} queued" + (f", oldest {words.duration(oldest)}" if queued and oldest is not None else ""))
+    parts.append(f"{number.get('In doubt', 0):,} in doubt")
     return f"{sentence} {' · '.join(parts)}", well
 
 
@@ -364,7 +364,9 @@ def outcomes_of(resumes: list[Resumed], *, tokens: int, minutes: float) -> Outco
     caption = "No resume in this time."
     if whole:
         saved = f"; saved {words.tokens(tokens)} tokens and {words.duration(minutes * 60)}" if tokens or minutes else ""
-        caption = f"{good} of {words.count(whole, 'resume')} progressed{saved}."
+        still = sum(one.verdict not in _VERDICTS for one in resumes)
+        without = f"; {still:,} without an outcome so far" if still else ""
+        caption = f"{good:,} of {words.count(whole, 'resume')} progressed{without}{saved}."
     return Outcomes(bars=bars, rows=rows, caption=caption)
 
 
@@ -378,8 +380,10 @@ def add(router: APIRouter, site: Site) -> None:
 
     @router.get("/operations", response_class=HTMLResponse)
     def page(request: Request) -> Response:
+        events = site.service.hub.position()  # before anything is read: what changes from here on is sent to the page
         actions, older = _actions(site, position(request.query_params.get("before")))
         values: dict[str, Any] = {"actions": actions, "older": older, "outcomes": None, "stats": None}
+        values |= {"events": events}
         values |= _now(site)
         if request.query_params.get("resumes"):
             values |= _resumes(site)

@@ -37,7 +37,8 @@ _CURSOR: Final = re.compile(r"(.{1,200})~([0-9A-Za-z-]{1,64})")
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """Filters and order of the list. Invalid values of the query string are ignored."""
 
-    status: Status | None = None
+    status: str = ""
+    """one, or several with commas as in the API"""
     agent: str = ""
     provider: str = ""
     directory: str = ""
@@ -67,7 +68,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     def query(self, **changes: str) -> str:
         """The URL of the same list with some values changed, on its first page unless a cursor is given."""
         known = {
-            "status": self.status or "",
+            "status": self.status,
             "agent": self.agent,
             "provider": self.provider,
             "directory": self.directory,
@@ -144,9 +145,9 @@ def filters_of(given: Mapping[str, str]) -> Filters:
     def text(name: str) -> str:
         return given.get(name, "").replace("\0", "")[:200].strip()
 
-    status = next((one for one in STATUSES if one == text("status")), None)
+    statuses = [one.strip() for one in text("status").split(",")]
     return Filters(
-        status=status,
+        status=",".join(one for one in STATUSES if one in statuses),
         agent=text("agent"),
         provider=text("provider"),
         directory=text("directory"),
@@ -168,7 +169,7 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
     if filters.directory:  # has no index: a bounded number is read, and the page says how many
         read = list(islice(found, SCANNED + 1))
         scanned = SCANNED if len(read) > SCANNED else None
-        found = (info for info in read[:SCANNED] if words.working_directory(info) == filters.directory)
+        found = (info for info in read[:SCANNED] if _is_there(info, filters))
     infos = list(islice(found, size + 1))
     shown = infos[:size]
     older = filters.query(before=_cursor(shown[-1], filters)) if len(infos) > size else None
@@ -195,7 +196,7 @@ def rows(rl: Relight, filters: Filters, shown: Sequence[str], new: Collection[st
         newest = _found(
             rl, msgspec.structs.replace(filters, before="", sort="created", reversed=False), now, limit=PAGE
         )
-        found += [info for info in newest if info.id in new]
+        found += [info for info in newest if info.id in new and _is_there(info, filters)]
     unserved = rl.queues.unserved()
     return [line_of(info, now, unserved) for info in found]
 
@@ -204,7 +205,12 @@ def matching(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionIn
     """All sessions that match the filters, on every page, newest first."""
     every = msgspec.structs.replace(filters, before="", sort="created", reversed=False)
     found = _found(rl, every, now, limit=None)
-    return (info for info in found if not filters.directory or words.working_directory(info) == filters.directory)
+    return (info for info in found if _is_there(info, filters))
+
+
+def _is_there(info: SessionInfo, filters: Filters) -> bool:
+    """Whether it works in the directory that is asked for."""
+    return not filters.directory or words.working_directory(info) == filters.directory
 
 
 def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
@@ -222,9 +228,10 @@ def _found(rl: Relight, filters: Filters, now: datetime, *, limit: int | None) -
     cursor = _CURSOR.fullmatch(filters.before)
     since = now - timedelta(hours=SINCE[filters.since]) if filters.since else None
     key, _, value = filters.label.partition("=")
-    hides = not filters.archived and filters.status is None
+    asked = filters.status.split(",")
+    statuses = [one for one in STATUSES if one in asked or (not filters.status and one != "archived")]
     return rl.sessions.list(
-        status=[one for one in STATUSES if one != "archived"] if hides else filters.status,
+        status=statuses if filters.status or not filters.archived else None,
         agent=filters.agent or None,
         provider=filters.provider or None,
         search=filters.q or None,

@@ -66,6 +66,30 @@ def test_changed_rows_come_alone_and_the_strip_only_where_it_differs(scene: Serv
     assert body(look, f"/?part=rows&strip={digest}") == ""
 
 
+def test_a_list_with_a_filter_has_what_matches_and_nothing_else(
+    harness: ServerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, str] = {}
+    for name, end in (("one", "halt"), ("two", "fail"), ("three", "complete")):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with harness.rl.session(name) as s:
+            getattr(s, end)("enough")
+            made[name] = str(s.id)
+    look, here = harness.client("read"), tmp_path / "one"
+    for query, names in (
+        ("status=failed,halted", {"one", "two"}),
+        (f"directory={here}", {"one"}),
+        (f"status=failed,completed&directory={here}", set()),
+    ):
+        listed = look.get(f"/?{query}").text
+        assert {name for name, session in made.items() if f'id="r-{session}"' in listed} == names, query
+        news = look.get(f"/?{query}&part=rows&ids=&new={','.join(made.values())}&strip=").text
+        assert {name for name, session in made.items() if f'id="r-{session}"' in news} == names, query
+        dialog = look.get(f"/do/several/label?{query}").text
+        assert {name for name, session in made.items() if f'value="{session}"' in dialog} == names, query
+
+
 def test_looking_changes_no_row_of_the_store_and_no_audit_entry(scene: ServerHarness, look: TestClient) -> None:
     def state() -> tuple[object, ...]:
         infos = [(info.id, info.seq, info.attempt, info.status) for info in scene.rl.sessions.list()]

@@ -350,6 +350,11 @@ def test_filters_come_from_the_address_and_make_it_again() -> None:
     assert filters.before == "12~ab" and filters.any
 
 
+def test_several_statuses_are_asked_for_as_in_the_api() -> None:
+    filters = filters_of({"status": "halted, failed,nonsense"})
+    assert filters.status == "failed,halted" and filters.query() == "/?status=failed%2Chalted"
+
+
 def test_an_address_that_means_nothing_shows_everything() -> None:
     filters = filters_of({"status": "'; DROP", "since": "1e9", "sort": "x", "before": "../..", "q": "\0"})
     assert not filters.any and filters.query() == "/" and not filters.before
