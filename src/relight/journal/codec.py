@@ -177,7 +177,15 @@ def encoded(value: Any) -> bytes:
     # Optimistic: nearly every value is plain MessagePack. Only the rare one that is not pays for a second, escaping
     # pass.
     except (OverflowError, UnicodeEncodeError):
-        return _encoder.encode(_escape(msgspec.to_builtins(value, builtin_types=(bytes,))))
+        # A value that was encoded before, as a channel of a framework, takes part as what it holds.
+        return _encoder.encode(_escape(msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_held)))
+
+
+def _held(value: Any) -> Any:
+    """What is in bytes that were encoded before."""
+    if not isinstance(value, msgspec.Raw):
+        raise TypeError(f"a {type(value).__name__} is no JSON")
+    return _any_decoder.decode(value)
 
 
 def decode_open(data: bytes) -> tuple[OpenEffect, ...]:

@@ -26,7 +26,12 @@ Pack = Callable[[Any, str], bytes]
 
 def is_divisible(value: Any) -> bool:
     """Whether a mapping can be stored by its keys."""
-    return type(value) is dict and MARK not in value and all(type(key) is str for key in value)
+    return type(value) is dict and MARK not in value and all(map(_is_key, value))
+
+
+def _is_key(key: Any) -> bool:
+    """Whether it is a text that is valid UTF-8. The journal keeps any other one too, but only where no type is read."""
+    return type(key) is str and (key.isascii() or not any("\ud800" <= one <= "\udfff" for one in key))
 
 
 def whole(value: Mapping[str, Any], pack: Pack) -> MapPart:

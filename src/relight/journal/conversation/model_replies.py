@@ -16,7 +16,7 @@ from relight.journal.conversation.provider_responses import (
     WholeResponse,
     plain,
     refusal_in,
-    sendable,
+    sendable_reply,
     whole_response,
 )
 from relight.journal.formats.anthropic import ANTHROPIC
@@ -85,7 +85,7 @@ def parse_reply(returned: Any, *, known: Format | None, default: Format) -> Pars
             raise _refused(_what(one) if one is data else f"a list with {_what(one)} in it", known)
     own = known or _told_by(messages, whole) or default
     if not own.native:
-        messages = [sendable(one, own) for one in messages]
+        messages = sendable_reply(messages, own)
         _check(messages, own, known)
     if whole is None:
         whole = WholeResponse(format=own, messages=messages)

@@ -30,6 +30,7 @@ _RESPONSE_FIELDS: Final = frozenset({"created_by", "parsed_arguments"})
 """of an item of the Responses API, and not of what it takes"""
 _ESCAPED: Final = "_"
 """what the SDKs put behind a field whose name is a word of Python: the dump of `async` is `async_`"""
+_THINKING: Final = ("thinking", "redacted_thinking")
 _BLOCKED: Final = "content_filter"
 
 
@@ -211,17 +212,37 @@ def refusal_in(message: ProviderDict) -> bool:
     return any(isinstance(part, dict) and part.get("type") == "refusal" for part in parts)
 
 
+def sendable_reply(messages: list[ProviderDict], format: Format) -> list[ProviderDict]:
+    """All of a reply as it can be sent back. OpenAI refuses reasoning that nothing follows, as in a reply that was cut
+    off while the model reasoned."""
+    kept = [sendable(one, format) for one in messages]
+    if format is OPENAI_RESPONSES:
+        while kept and kept[-1].get("type") == "reasoning":
+            kept.pop()
+        return kept or [format.assistant(EMPTY_REPLY)]
+    return kept
+
+
 def _with_content(message: ProviderDict, format: Format) -> ProviderDict:
-    """Anthropic and Bedrock refuse empty texts, and messages without content in the middle of a conversation."""
+    """Anthropic and Bedrock refuse texts without a word, messages without content in the middle of a conversation, and
+    those that end with thinking."""
     content = message.get("content")
     if not isinstance(content, list):
-        return message if content != "" else {**message, "content": EMPTY_REPLY}
+        is_empty = isinstance(content, str) and not content.strip()
+        return {**message, "content": EMPTY_REPLY} if is_empty else message
     blocks = [_lean(block) for block in content if not _is_empty_text(block)]
-    return {**message, "content": blocks or format.assistant(EMPTY_REPLY)["content"]}
+    if not blocks or _is_thinking(blocks[-1]):
+        blocks += format.assistant(EMPTY_REPLY)["content"]
+    return {**message, "content": blocks}
 
 
 def _is_empty_text(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("text") == "" and block.get("type", "text") == "text"
+    text = block.get("text") if isinstance(block, dict) and block.get("type", "text") == "text" else None
+    return isinstance(text, str) and not text.strip()
+
+
+def _is_thinking(block: Any) -> bool:
+    return isinstance(block, dict) and (block.get("type") in _THINKING or "reasoningContent" in block)
 
 
 def _chat_message(message: ProviderDict) -> ProviderDict:

@@ -15,8 +15,9 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import KEEP, Enum, Flag, IntFlag
 from ipaddress import ip_address, ip_network
+from operator import add
 from pathlib import Path, PureWindowsPath
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -36,7 +37,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.types import Command, Interrupt, Overwrite, Send
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Interrupt, Overwrite, Send, interrupt
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from relight.errors import UnknownType, UsageError
@@ -45,6 +47,11 @@ from relight.frameworks.langgraph.values import Values
 from tests.integration.frameworks.conftest import Open
 from tests.integration.frameworks.langgraph.graphs import checkpoint, config, put
 from tests.support.figures import Figure
+
+
+class Said(TypedDict):
+    held: Any
+    said: Annotated[list[Any], add]
 
 
 class Colour(Enum):
@@ -350,6 +357,35 @@ def test_no_code_runs_from_poisoned_records(tmp_path: Path, figure: Figure, samp
     )
     assert done.returncode == 0, done.stdout + done.stderr
     figure("G19", f"LangGraph: {done.stdout.strip()}")
+
+
+ODD = "a\ud800b"
+
+
+@pytest.mark.parametrize("odd", [ODD, {ODD: 2**80}, {"k": [ODD]}, AIMessage(ODD)], ids=ascii)
+def test_a_text_that_is_no_utf_8_is_kept_wherever_a_graph_puts_it(location: Open, odd: Any) -> None:
+    """In a channel, a question, an answer and an error, where the record around it is written in another form."""
+
+    def ask(state: Any) -> Any:
+        if not failed:
+            failed.append(odd)
+            raise ValueError(ODD, odd)
+        return {"said": [interrupt(odd)]}
+
+    failed: list[Any] = []
+    graph = StateGraph(Said)
+    graph.add_node("say", lambda state: {"held": odd, "said": [odd]})
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "say")
+    graph.add_edge("say", "ask")
+    at: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(ValueError, match="a"):
+        graph.compile(checkpointer=RelightSaver(location())).invoke({"held": odd, "said": []}, at)
+    asked: Any = graph.compile(checkpointer=RelightSaver(location())).invoke(None, at)
+    assert [one.value for one in asked["__interrupt__"]] == [odd]
+    app = graph.compile(checkpointer=RelightSaver(location()))
+    assert app.invoke(Command(resume=odd), at) == {"held": odd, "said": [odd, odd]}
+    assert len(list(app.get_state_history(at))) > 3
 
 
 def test_one_odd_checkpoint_does_not_change_the_id_of_another(fresh: Open) -> None:

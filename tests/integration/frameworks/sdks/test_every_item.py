@@ -13,6 +13,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 import relight
 from relight.journal.conversation.provider_responses import sendable
+from relight.journal.conversation.reply_ends import EMPTY_REPLY
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 from tests.support.simulation import Simulation
@@ -88,3 +89,37 @@ def test_tools_that_the_provider_adds_and_searches_itself_are_part_of_its_reply(
         Simulation().start().session("b", provider="openai-responses") as s,
     ):
         s.run(lambda asked: [{**search, "execution": "client"}, said], prompt="go")
+
+
+THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+SAID = {"type": "text", "text": "so"}
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        ([THINKING], [THINKING, {"type": "text", "text": EMPTY_REPLY}]),
+        ([SAID, {"type": "redacted_thinking", "data": "x"}], None),
+        ([{"type": "text", "text": " \n"}], [{"type": "text", "text": EMPTY_REPLY}]),
+        ([{"type": "text", "text": "\n\n"}, SAID], [SAID]),
+    ],
+)
+def test_content_of_a_reply_that_anthropic_refuses_to_read_again_gets_a_text(content: Any, kept: Any) -> None:
+    whole = {"type": "message", "role": "assistant", "content": content, "stop_reason": "max_tokens"}
+    with Simulation().start().session("a") as s:
+        s.run(lambda asked: whole, prompt="go")
+        assert s.messages[1]["content"] == (kept or [*content, {"type": "text", "text": EMPTY_REPLY}])
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+def test_reasoning_that_nothing_follows_is_not_sent_back(status: str) -> None:
+    def answered(*output: Any) -> Any:
+        return {"object": "response", "status": status, "output": list(output)}
+
+    replies = [answered(REASONING, CALL, {**REASONING, "id": "rs_2"}), answered({**REASONING, "id": "rs_3"})]
+    with Simulation().start().session("a", provider="openai-responses") as s:
+        s.run(lambda asked: replies.pop(0), tools={"look": lambda: "fine"}, prompt="go")
+        assert [item["type"] for item in s.messages[1:]] == [
+            "reasoning", "function_call", "function_call_output", "message"
+        ]  # fmt: skip
