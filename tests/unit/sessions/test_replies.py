@@ -136,7 +136,9 @@ def test_a_reply_that_was_cut_off_is_not_completed_and_may_go_on(world: Simulati
     info = world.start().sessions.get("a")
     assert stop in (info.reason or "")
     with world.restart().session("a") as s:
-        assert s.run(Scripted("tence"), prompt="go") == "half a sen\ntence"
+        model = Scripted("a sentence")
+        assert s.run(model, prompt="go") == "a sentence"
+        assert [one["content"] for one in s.messages] == ["go", "a sentence"]
     s = world.start().session("died")
     with pytest.raises(KeyboardInterrupt):
         s.run(Scripted(relight.Reply(asks(1), None, stop), KeyboardInterrupt()), prompt="go")

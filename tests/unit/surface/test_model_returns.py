@@ -389,6 +389,43 @@ def test_a_truncated_reply_is_not_a_finished_one_and_its_calls_are_not_run(world
         assert all(not call.success for call in s.calls())
 
 
+@pytest.mark.parametrize("kind", [*CUT, *REFUSALS])
+def test_started_again_the_model_is_asked_without_a_reply_that_is_not_usable(kind: str) -> None:
+    """Newer models refuse a conversation that ends with a reply, and its text would be part of the result."""
+    name, reply = kind.split(",", maxsplit=1)[0], {**CUT, **REFUSALS}[kind]
+    world, model = Simulation(), Model(reply, ENDS[name], ENDS[name])
+    with world.start().session("a", provider=PROVIDERS.get(name)) as s:
+        s.state["before"] = 0
+        run(s, model, max_turns=1)
+    with world.restart().session("a", provider=PROVIDERS.get(name)) as s:
+        s.state["saved"] = 1
+        s.checkpoint()
+        s.state["unsaved"] = 2
+        assert run(s, model) == TEXT
+        if not s.calls():  # else they were answered, and the reply is followed by that
+            assert len(s.messages) == 2
+    assert world.start().history.load("a").state == {"before": 0, "saved": 1, "unsaved": 2}
+
+
+def test_a_fork_of_a_reply_that_was_cut_off_goes_on_with_what_it_has(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        run(s, Model(CUT["openai_chat"]))
+    cut = rl.history.load("a").seq
+    rl.history.fork(f"a@{cut}", name="b")
+    with rl.session("b") as s:
+        assert TEXT in str(run(s, Model(ENDS["openai_chat"])))
+
+
+def test_a_pause_before_a_cut_stays(world: Simulation) -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
+    with world.start().session("a") as s:
+        assert run(s, Model(claude(search, stop="pause_turn"), CUT["anthropic, full"])) is None
+    with world.restart().session("a") as s:
+        assert run(s, Model(ENDS["anthropic"])) == TEXT
+        assert [one["role"] for one in s.messages] == ["user", "assistant", "assistant"]
+
+
 def test_calls_of_a_truncated_reply_are_answered_as_not_run_and_the_model_goes_on() -> None:
     cut: dict[str, Any] = {
         "anthropic": claude({**USE, "input": {}}, stop="max_tokens"),

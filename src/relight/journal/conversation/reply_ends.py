@@ -1,8 +1,9 @@
 """Why a model stopped: done, cut off, refused, or paused by its provider.
 
 Only a reply that is done is a result. One that was cut off or refused ends the session as `halted`; the next attempt
-asks the model again. Calls in it are not run, because their arguments may be incomplete: they are answered as not run,
-and the model goes on. A paused turn is continued.
+asks the model again without it, because many models refuse a conversation that ends with a reply. Calls in it are not
+run, because their arguments may be incomplete: they are answered as not run, and the model goes on. A paused turn is
+continued.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from relight.sessions.coroutines import Program, drive
 from relight.sessions.model_calls import ask_model, commit_reply
 from relight.sessions.session_writer import SessionWriter
 from relight.sessions.turns.prompts import answer_to, append_prompt, check_prompt, is_new_prompt, reopen_for
+from relight.sessions.turns.rewinding import leave_reply
 from relight.values.call import Call
 from relight.values.policy import MAX_TURNS, PARALLEL, LoopGuard, Retry
 
@@ -121,8 +122,9 @@ class Turns:
         if last and not writer.pending_calls():
             seq, stop = fold.stop or (0, None)
             if is_cut_off(stop):
-                if seq <= resumed_from:
-                    return False  # opened again since: the user wants the model to continue
+                if seq <= resumed_from:  # opened again since: another reply is wanted instead of this one
+                    leave_reply(writer, seq, len(last) if fold.format.spans else 1)
+                    return False
                 writer.end("halted", why_cut_off(stop, reply_text(fold.format, last)))
             elif is_paused(last, stop):
                 if len(last) < MAX_PAUSES:
