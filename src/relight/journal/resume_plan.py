@@ -81,6 +81,7 @@ def waived(plan: ResumePlan, codes: Collection[str]) -> ResumePlan:
 def codes_waived(options: ResumeOptions) -> set[str]:
     """Codes of reasons that do not block a start with these options."""
     codes = {"workspace_missing", MOVED} if options.restore else set()
+    codes |= {"completed"} if options.prompt is not None else set()
     return codes | ({"secrets_missing"} if options.without_secrets else set())
 
 

@@ -15,6 +15,7 @@ from relight.supervision.launch import launch
 from relight.values.options import ResumeOptions, RunOptions
 
 LONGEST = 131_071
+ASKED = ResumeOptions(prompt="go on")
 REFUSED = ("", " \n", "a\0b", "\ud800", "x" * (LONGEST + 1), "é" * (LONGEST // 2 + 1))
 
 
@@ -70,3 +71,10 @@ def test_a_word_that_no_program_can_be_started_with_is_refused(rl: Relight, tmp_
     with pytest.raises(UsageError, match="a word of"):
         rl.runs.start(["sh", "-c", ":", word], RunOptions(directory=str(tmp_path), agent="sh", name="new"))
     assert everything(rl) == before
+
+
+def test_a_plan_with_a_prompt_asks_for_none(rl: Relight) -> None:
+    with rl.session("own") as s:
+        s.complete()
+    cures = {options: rl.runs.plan("own", options=options).reasons[0].cure for options in (ASKED, ResumeOptions())}
+    assert cures == {ASKED: None, ResumeOptions(): "relight resume own PROMPT"}
