@@ -7,7 +7,7 @@ that a rewind has hidden is only reported by `verify`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -49,9 +49,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def resolve(store: Store, text: str) -> Found:
     """Resolve a full id, an exact name, an id prefix of at least 4 characters, or the former name of an archived
-    session; then `@seq` or `@label`."""
+    session, if only one had it; then `@seq` or `@label`."""
     ref = parse_ref(text)
-    record = find_exactly(store, ref.session) or by_prefix(store, ref.session) or find_former(store, ref.session)
+    record = find_exactly(store, ref.session) or by_prefix(store, ref.session)
+    if record is None:
+        record = _only(ref.session, find_former(store, ref.session))
     if record is None:
         raise NotFound(text)
     return Found(identity=record.identity, head=record.head, seq=_position(store, record, ref))
@@ -59,13 +61,15 @@ def resolve(store: Store, text: str) -> Found:
 
 def by_prefix(store: Store, text: str, *, least: int = PREFIX_MIN) -> Record | None:
     """By an id prefix of at least so many characters. Ambiguous if several ids match."""
-    if len(text) < least:
-        return None
-    found = store.find_prefixed(text, MAX_CANDIDATES + 1)
+    return _only(text, store.find_prefixed(text, MAX_CANDIDATES + 1)) if len(text) >= least else None
+
+
+def _only(text: str, found: Sequence[Record]) -> Record | None:
+    """The one that was found, if any. Ambiguous if there are several."""
     if len(found) > 1:
-        names = [record.identity.name or record.identity.id for record in found]
-        lines = [f"{record.identity.id[:12]}  {record.identity.name or '-'}" for record in found[:MAX_CANDIDATES]]
-        raise Ambiguous(text, names, evidence=lines)
+        known = [(one.identity.id, one.identity.name or one.identity.former_name) for one in found]
+        lines = [f"{id[:12]}  {name or '-'}" for id, name in known[:MAX_CANDIDATES]]
+        raise Ambiguous(text, [one.identity.name or one.identity.id for one in found], evidence=lines)
     return found[0] if found else None
 
 

@@ -29,10 +29,10 @@ def find_exactly(store: Store, text: str) -> Record | None:
     return store.find_named(text) or store.find(text)
 
 
-def find_former(store: Store, name: str) -> Record | None:
-    """The newest archived session that once had this name."""
+def find_former(store: Store, name: str) -> list[Record]:
+    """The archived sessions that once had this name, newest first."""
     query = Query(statuses=frozenset({"archived"}), text=name, limit=_MAX_SCANNED)
-    return next((one for one in store.list_sessions(query) if one.identity.former_name == name), None)
+    return [one for one in store.list_sessions(query) if one.identity.former_name == name]
 
 
 def is_free(context: Context, name: str) -> bool:

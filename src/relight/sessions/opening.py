@@ -61,7 +61,8 @@ def find_existing(context: Context, name: str) -> Found | None:
     """The session with this id or name, else one whose id begins so (at least 8 characters; Ambiguous if several do),
     else the archived session that last had the name."""
     store, name = context.store, composed(name)
-    record = find_exactly(store, name) or by_prefix(store, name, least=OPENING_PREFIX_MIN) or find_former(store, name)
+    record = find_exactly(store, name) or by_prefix(store, name, least=OPENING_PREFIX_MIN)
+    record = record or next(iter(find_former(store, name)), None)
     return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
 
 
@@ -177,7 +178,9 @@ def checked_seconds(lease_seconds: float) -> float:
 
 
 def release_name(context: Context, found: Found) -> None:
-    """Free the name of this session for another one; the session keeps its id."""
+    """Free the name of this session for another one; the session keeps its id. An archived one is also found by it
+    later."""
+    names.release_archived(context, found.identity.name)
     context.store.update(found.identity.id, partial(msgspec.structs.replace, name=None))
 
 

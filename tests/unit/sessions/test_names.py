@@ -71,7 +71,11 @@ def test_an_archived_name_is_free_and_an_unarchived_one_is_not(world: Simulation
         s.append(user("3"))
     assert len({first, second, rl.sessions.get("job").id}) == 3
     rl.sessions.remove("job")
-    assert rl.sessions.get("job").id in (first, second), "found by its former name"
+    with pytest.raises(Ambiguous) as caught:
+        rl.sessions.remove("job")
+    assert set(caught.value.candidates) == {first, second} and rl.sessions.find("job") is None
+    rl.sessions.remove(second)
+    assert rl.sessions.get("job").id == first, "found by its former name"
 
 
 def test_an_id_from_elsewhere_never_stands_before_a_name(world: Simulation) -> None:
