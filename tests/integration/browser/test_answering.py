@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import relight
+from relight.errors import Waiting
 from relight.journal.effects.approvals import question_of
 from tests.integration.browser.conftest import Site
 from tests.integration.browser.test_access import violations
@@ -143,6 +144,28 @@ def test_an_answer_starts_the_session_in_one_click_and_is_told_so(site: Site, tm
     expect(page.locator(".toast")).to_contain_text("answered backups; it ", timeout=30_000)
     expect(page.locator("#rows .rt a[data-dialog]")).to_have_count(0)  # in the page that stayed open
     assert site.rl.sessions.get(session).attempt == before + 1
+
+
+def test_what_was_typed_and_unticked_stays_so_where_the_plan_is_shown_again(site: Site, tmp_path: Path) -> None:
+    session = asking(site.rl, tmp_path, "backups")
+    attempt = site.rl.sessions.get(session).attempt
+    page = site.page(f"/sessions/{session}")
+    page.locator("[data-verb=send]").first.click()
+    page.get_by_role("textbox", name="Answer").fill("no")
+    page.get_by_label("and start backups again").uncheck()
+    site.rl.runs.send("backups", "yes")
+    with pytest.raises(Waiting), site.rl.session("backups") as s:
+        assert s.ask("delete them?") == "yes"
+        s.ask("really?")
+    confirm(page).click()
+    expect(page.locator("dialog .exact")).to_have_text("really?")
+    expect(page.locator("dialog [data-problem]")).to_contain_text("Nothing was done")
+    expect(page.get_by_role("textbox", name="Answer")).to_have_value("no")
+    expect(page.get_by_label("and start backups again")).not_to_be_checked()
+    expect(confirm(page)).to_have_text("Answer")
+    confirm(page).click()
+    expect(page.locator(".toast")).to_contain_text("answered backups")
+    assert site.rl.sessions.get(session).attempt == attempt + 1, "of the program alone: the page started nothing"
 
 
 def test_who_approves_sees_the_whole_input_the_directory_and_the_reason(site: Site, tmp_path: Path) -> None:

@@ -119,6 +119,44 @@ def test_a_double_click_is_one_act(site: Site, tmp_path: Path) -> None:
         assert len(asked) == number, (address, asked)
 
 
+def test_what_came_of_an_act_is_told_also_where_its_dialog_was_closed_meanwhile(site: Site) -> None:
+    fill(site.rl)
+    of = {name: site.rl.sessions.get(name).id for name in ("changelog", "nightly-docs")}
+    page = site.page("/")
+    live(page)
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/api/**/label", hold)
+    second = page.get_by_role("heading", name="Acknowledge nightly-docs")
+
+    def pressed_and_left(label: str) -> Any:
+        """The request of a dialog that is not there any more when it is answered; another one is."""
+        page.evaluate("address => relight.openDialog(address)", f"/checkpoints/{of['changelog']}@2/do/label")
+        page.get_by_label("Name", exact=False).last.fill(label)
+        with page.expect_request("**/api/**/label"):
+            confirm(page).click()
+        page.locator("dialog [data-cancel]").click()
+        page.evaluate("address => relight.openDialog(address)", f"/sessions/{of['nightly-docs']}/do/acknowledge")
+        expect(second).to_be_visible()
+        return held.pop()
+
+    toast = page.locator(".toast").last
+    pressed_and_left("123").continue_()
+    expect(toast).to_contain_text("Label changelog@2: not a valid label: '123'")
+    pressed_and_left("here").abort()
+    expect(toast).to_contain_text("it is not known whether it was done")
+    with page.expect_request("**/api/**/label"):
+        toast.get_by_role("button", name="Try again").dispatch_event("click")
+    held.pop().continue_()
+    expect(toast).to_contain_text("✓ changelog@2 is labelled")
+    pressed_and_left("there").continue_()
+    expect(toast).to_contain_text("✓ changelog@2 is labelled")
+    expect(second).to_be_visible()
+
+
 def test_two_tabs_with_the_same_dialog_do_it_once_and_the_second_is_told(site: Site, tmp_path: Path) -> None:
     given = acts(site, tmp_path / "work")
     context = site.context()

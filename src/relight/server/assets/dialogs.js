@@ -99,7 +99,7 @@
     return value;
   }
 
-  async function call(method, path, value, plan, once = key) {
+  async function call(method, path, value, plan, once) {
     const headers = { "Content-Type": "application/json", Accept: "application/json", "Idempotency-Key": once };
     if (plan) headers["If-Match"] = `"${plan}"`;
     const answer = await fetch(path, { method, headers, body: method === "DELETE" ? undefined : JSON.stringify(value), credentials: "same-origin" });
@@ -112,7 +112,7 @@
   // Many sessions are sent in groups, each under a key of its own: pressed again after a lost answer, what was done is
   // answered as before, and the rest is done.
   const GROUP = 100;
-  async function inGroups(form, value) {
+  async function inGroups(form, value, key) {
     const all = value.sessions, send = (body, once) => call(form.dataset.method, form.dataset.path, body, form.dataset.plan, once);
     if (!all || all.length <= GROUP) return send(all && value.plans ? { ...value, plans: only(value.plans, all) } : value, key);
     const sum = { items: [], done: 0, refused: 0 };
@@ -129,48 +129,67 @@
   }
   const only = (plans, ids) => Object.fromEntries(Object.entries(plans).filter(([id]) => ids.includes(id)));
 
-  async function act(form) {
+  async function act(form, once = key) {
     const confirm = $("[data-confirm]", form), problem = $("[data-problem]", form);
     confirm.disabled = true;
     problem.hidden = true;
     let got;
-    try { got = await inGroups(form, sent(form)); }
+    try { got = await inGroups(form, sent(form), once); }
     catch { // no answer: it may have been done. The same key again is done once, and answered as the first time.
-      problem.hidden = false;
-      problem.textContent = "The server did not answer; it is not known whether it was done.\nPress the button again: if it was done, it is not done twice, and its outcome is shown.";
-      confirm.disabled = false;
-      problem.scrollIntoView({ block: "nearest" });
+      tell(form, "The server did not answer; it is not known whether it was done.", "\nPress the button again: if it was done, it is not done twice, and its outcome is shown.", ["Try again", () => act(form, once)]);
       return;
     }
     if (got.ok) { done(form, got.document); return; }
     if (got.status === 409 && got.document.plan) { // nothing was done: show what would happen now
-      const typed = new Map(asked(form, "textarea[name], input[type=text][name]").map((one) => [one.name, one.value]));
-      await open(form.dataset.again);
-      for (const one of $$("textarea[name]", dialog)) if (typed.get(one.name)) { one.value = typed.get(one.name); one.dispatchEvent(new Event("input", { bubbles: true })); }
-      const again = $("[data-problem]", dialog);
-      if (again) { again.hidden = false; again.textContent = "The state moved since the plan was shown. Nothing was done; this is the plan now."; }
+      if (form.isConnected) await openAgain(form);
+      else tell(form, "The state moved since the plan was shown. Nothing was done.", "", ["Show the plan now", () => openAgain(form)]);
       return;
     }
-    problem.hidden = false;
     const told = (got.document.hints ?? []).filter((hint) => hint !== "see /openapi.json"); // that is for programs
     const hints = [...told, ...(got.document.commands ?? [])].map((hint) => `\nhint: ${hint}`).join("");
     const other = got.document.code === "RL-6007" ? "The first request may have been done, and this is another one. Look at the session; pressing again does this one too.\n" : "";
     const before = got.before ? `${got.before} of them were sent before and have their outcome; the rest was not done.\n` : "";
-    problem.textContent = `${before}${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
-    if (got.status < 500 && got.document.code !== "RL-6008") key += "+"; // answered, and not done: the next press is another request
-    confirm.disabled = false;
+    if (got.status < 500 && got.document.code !== "RL-6008" && key === once) key += "+"; // answered, and not done: the next press is another request
+    tell(form, `${before}${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`);
+  }
+
+  // Why something was not done: in its dialog; or, where that was closed meanwhile, beside the page.
+  function tell(form, text, inDialog = "", ...actions) {
+    if (!form.isConnected) { toast(`${$("h2", form).textContent}: ${text}`, { bad: true, actions }); return; }
+    const problem = $("[data-problem]", form);
+    problem.hidden = false;
+    problem.textContent = text + inDialog;
+    $("[data-confirm]", form).disabled = false;
     problem.scrollIntoView({ block: "nearest" });
+  }
+
+  // The same dialog with the plan as it is now. What was typed or unticked stays so; what has to be chosen is chosen again.
+  async function openAgain(form) {
+    const typed = asked(form, "textarea[name], input[type=text][name]").filter((one) => one.value !== one.defaultValue).map((one) => [one.name, one.value]);
+    const off = $$("input[type=checkbox]:not(:checked)", form).map((one) => [one.name, one.value]);
+    await open(form.dataset.again);
+    const mine = (which, name) => $$(which, dialog).filter((one) => one.name === name);
+    for (const [name, value] of typed) for (const one of mine("textarea, input[type=text]", name)) one.value = value;
+    for (const [name, value] of off) for (const one of mine("input[type=checkbox]", name)) if (one.value === value) one.checked = false;
+    $("form", dialog)?.dispatchEvent(new Event("change"));
+    const again = $("[data-problem]", dialog);
+    if (again) { again.hidden = false; again.textContent = "The state moved since the plan was shown. Nothing was done; this is the plan now."; }
   }
 
   function done(form, document_) {
     const goes = form.dataset.goes, undo = form.dataset.undo;
     const id = document_.session?.id ?? document_.id ?? document_.session;
     const text = "refused" in document_ ? outcomes(form, document_) : form.dataset.path.endsWith("/resume") ? begun(form, document_) : went(form, document_);
-    leaving = true;
-    dialog.close();
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
     const of = Number(document_.seq ?? document_.step?.split("@")[1]) || undefined; // undo this operation, not a later one
     const actions = undo ? [["Undo", () => takeBack(undo, of)]] : [];
+    if (!form.isConnected) { // closed meanwhile: where one is by now is not left, and a dialog that is open there stays
+      toast(`✓ ${text}`, { actions: there ? [...actions, ["Open", () => { location.href = there; }]] : actions });
+      relight.paint?.();
+      return;
+    }
+    leaving = true;
+    dialog.close();
     if (there || home) { remember(text, undo, of); location.href = there || home; return; }
     if (["checkpoint", "operations"].includes(body.dataset.page)) { remember(text, undo, of); location.reload(); return; } // said there: a press on what goes away would be lost
     toast(`✓ ${text}`, { actions });
