@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -86,7 +86,7 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
     labels = context.store.unlabel(owner, seq)
     for _ in range(_DROP_TRIES):
         rows, seen, head = _observed(context, owner)
-        forked = any(one.parent is not None and one.parent.seq == seq for one in seen.values())
+        forked = _is_fork_point(context, seen.values(), seq)
         kept = set(
             inherited(rows, seq, has_successor=forked or seq == head.head or _is_undo_target(context, chain, seq))
         )
@@ -99,6 +99,21 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
             continue  # a commit or fork meanwhile may continue from it: read again
         return Forgotten(checkpoint=f"{owner}@{seq}", labels=labels, snapshots=dropped, kept=len(kept))
     raise Conflict(f"{owner}@{seq}: the session kept changing; its files were left as they are")
+
+
+def _is_fork_point(context: Context, forks: Iterable[Identity], seq: int) -> bool:
+    """Whether one of these forks begins at the step, or a fork of one of them that begins in what both inherit."""
+    for fork in forks:
+        begins = fork.parent.seq if fork.parent is not None else 0
+        if begins == seq:
+            return True
+        if begins > seq and _is_fork_point(context, _forks_of(context, fork.id), seq):
+            return True
+    return False
+
+
+def _forks_of(context: Context, session: str) -> list[Identity]:
+    return [one.identity for one in every_session(context.store, Query(parent=session))]
 
 
 def _note_unlabelled(context: Context, step: Step) -> None:
@@ -118,7 +133,7 @@ def _observed(context: Context, session: str) -> tuple[list[CheckpointRow], dict
         raise NotFound(session)
     if record.head is None:
         raise Corrupt("its head fails its seal", session=session)
-    forks = {one.identity.id: one.identity for one in every_session(context.store, Query(parent=session))}
+    forks = {one.id: one for one in _forks_of(context, session)}
     return list(context.store.checkpoints(session)), forks, record.head
 
 

@@ -76,6 +76,18 @@ def test_the_head_and_the_beginning_of_forks_are_gone_on_from(harness: FilesHarn
     assert three > two
 
 
+def test_the_beginning_of_a_fork_that_was_made_from_another_one_is_kept(harness: FilesHarness) -> None:
+    rl = harness.start()
+    one, two = harness.working(rl, "one", "two")
+    rl.history.fork(f"agent@{two}", name="branch")
+    rl.history.fork(f"branch@{one}", name="twig")
+    assert rl.history.forget(f"agent@{one}").kept == 1
+    rl.admin.sweep()
+    assert rl.files.read("twig", "file") == b"one"
+    rl.sessions.remove("twig")
+    assert rl.history.forget(f"agent@{one}").snapshots == 1, "nothing begins there any more"
+
+
 def test_the_way_back_of_a_restore_is_kept(harness: FilesHarness) -> None:
     rl = harness.start()
     one, _ = harness.working(rl, "one", "two")
