@@ -22,7 +22,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from relight.awaited.admin import AsyncAdmin
 from relight.awaited.files import AsyncFiles
@@ -155,7 +155,7 @@ class AsyncSession(SessionForm):
             program = self._sync._spawning(name, wait, options)
             return AsyncSession(await awaited(program, self._abandoned, undo=_leave_unused))
 
-        return Opening(opened)
+        return Opening(f"child {name}", opened)
 
     async def join(self, *named: AsyncSession | family.Named, timeout: float | None = None) -> list[Any]:
         """Wait until these children have ended (without names: all), and return their results in this order."""
@@ -214,6 +214,9 @@ class AsyncStream:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
+    def __repr__(self) -> str:
+        return f"{self._stream!r}, awaited"
+
     async def write(self, text: str) -> None:
         """Add text. It is committed with what waits once that is a second old or 4 kB long."""
         await stored(functools.partial(self._stream.write, text))
@@ -233,6 +236,9 @@ class AsyncBatch:
 
     def __init__(self, block: BatchBlock) -> None:
         self._block = block
+
+    def __repr__(self) -> str:
+        return f"{self._block!r}, awaited"
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -285,7 +291,7 @@ class AsyncRelight:
         **options: Unpack[SessionOptions],
     ) -> Opening[AsyncSession]:
         """Like `Relight.session`, with `async with` or awaited. One opened for a cancelled caller is closed again."""
-        return Opening(functools.partial(_session, self._sync, name, wait, resume, parent, options))
+        return Opening(f"session {name}", functools.partial(_session, self._sync, name, wait, resume, parent, options))
 
     async def close(self) -> None:
         """Stop the heartbeat and close the store; if a tool still runs in a thread, when it ends."""
@@ -314,9 +320,17 @@ _T = TypeVar("_T", bound=AsyncSession | AsyncRelight)
 class Opening(Generic[_T]):
     """Something that is being opened: for `async with`, or to be awaited."""
 
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, _T]]) -> None:
-        self._make = make
+    def __init__(self, what: str, make: Callable[[], Coroutine[Any, Any, _T]]) -> None:
+        self._what, self._make = what, make
         self._opened: _T | None = None
+
+    def __repr__(self) -> str:
+        return f"<relight {self._what}, not opened yet: use async with, or await it>"
+
+    if not TYPE_CHECKING:  # a checker knows that nothing else is here
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{self!r}, has no {name!r}", name=name, obj=self)
 
     def __await__(self) -> Generator[Any, None, _T]:
         return self._make().__await__()
@@ -350,7 +364,7 @@ def open(
     async def opened() -> AsyncRelight:
         return AsyncRelight(await stored(make, undo=Relight.close))
 
-    return Opening(opened)
+    return Opening("store", opened)
 
 
 def session(
@@ -368,4 +382,4 @@ def session(
         rl = await stored(functools.partial(HANDLES.get, store))
         return await _session(rl, name, wait, resume, parent, options)
 
-    return Opening(opened)
+    return Opening(f"session {name}", opened)

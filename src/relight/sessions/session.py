@@ -430,6 +430,9 @@ class BatchBlock:
     def __init__(self, writer: SessionWriter, label: str | None) -> None:
         self._writer, self._label = writer, label
 
+    def __repr__(self) -> str:
+        return f"<relight batch {self._label or 'without a label'} of {self._writer.name}>"
+
     @property
     def checkpoint(self) -> Checkpoint:
         """The step that the block is committed as, exact once it has ended; none was written if the block raised."""

@@ -51,6 +51,9 @@ class MemoryStore:
         self._commits = 0
         reset_after_fork(self)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {safe_address(self.url)}>"
+
     @property
     def info(self) -> StoreInfo:
         return StoreInfo(kind="memory", location=safe_address(self.url), durability="none")

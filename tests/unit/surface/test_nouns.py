@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from pathlib import Path
 
+import pytest
+
 import relight
+from relight import aio
+from relight.testing import ScriptedModel
 
 NOUNS = ("sessions", "history", "files", "runs", "queues", "admin")
 ON_THE_HANDLE = {*NOUNS, "close", "pinned", "session", "store", "unpinned"}
@@ -59,3 +64,33 @@ def test_a_handle_and_its_nouns_say_what_they_are() -> None:
             s.append({"role": "user", "content": "x"})
             assert repr(s) == "<relight session a at @2, working>"
         assert repr(rl.history.load("a")).endswith("@3: 1 messages, 0 calls>")
+
+
+def test_no_object_that_a_program_is_given_is_named_by_its_address_in_memory(tmp_path: Path) -> None:
+    given: list[object] = []
+
+    async def awaited() -> None:
+        given.append(aio.open("memory:"))
+        async with aio.open(tmp_path / "r.db") as rl:
+            given.extend([rl, rl.store, rl.sessions, rl.session("b")])
+            async with rl.session("b") as s:
+                given.extend([s, s.stream(), s.batch(), s.spawn("child")])
+
+    with relight.open("memory:") as rl, rl.session("a") as s:
+        given.extend([rl.store, s, s.state, s.stream(), s.batch("first"), s.turns([])])
+        model = ScriptedModel([{"look": {}}, "Done."])
+        for turn in s.turns({"look": lambda: "seen"}, prompt="Look"):
+            reply = turn.reply(model(s.messages))
+            given.extend([turn, reply, *reply.calls, model])
+    asyncio.run(awaited())
+    shown = [repr(one) for one in given]
+    assert [text for text in shown if " at 0x" in text] == []
+    assert {"<relight turn 1 of a>", "<relight batch first of a>", "<MemoryStore memory:>"} <= set(shown)
+
+
+def test_a_session_that_is_not_awaited_yet_says_so() -> None:
+    opening = aio.session("a")
+    assert repr(opening) == "<relight session a, not opened yet: use async with, or await it>"
+    with pytest.raises(AttributeError, match=r"session a, not opened yet: use async with, or await it>, has no 'append'"):
+        opening.append({"role": "user", "content": "x"})  # type: ignore[attr-defined]
+    assert not hasattr(opening, "messages")

@@ -69,6 +69,9 @@ class Turns:
         self._number = -1
         """replies to this prompt so far; -1 before the first turn"""
 
+    def __repr__(self) -> str:
+        return f"<relight turns of {self.writer.name}>"
+
     def advance(self) -> Program[Turn | None]:
         """Run the open calls; then the turn to give a reply to, or None if the session has a verdict."""
         writer = self.writer
@@ -151,6 +154,9 @@ class Turn:
         self.number = number
         """1 for the first reply to the prompt, over all attempts"""
 
+    def __repr__(self) -> str:
+        return f"<relight turn {self.number} of {self._turns.writer.name}>"
+
     def reply(self, returned: Any) -> TurnReply:
         """Commit what the model returned: whatever a model function of `s.run` may return."""
         writer = self._turns.writer
@@ -175,6 +181,9 @@ class OpenCall:
         self._turns = turns
         self.call = call
         """what is requested: its `name`, `arguments` and `id`, and whether it is `in_doubt`"""
+
+    def __repr__(self) -> str:
+        return f"<relight call {self.call.name} {self.call.id} of {self._turns.writer.name}>"
 
     def run(self) -> Call:
         """Run it with the tools of the turns, and commit its result."""

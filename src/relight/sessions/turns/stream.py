@@ -32,6 +32,9 @@ class Stream:
         self._begun = False
         self._saved_us = writer.context.clock.instant().us
 
+    def __repr__(self) -> str:
+        return f"<relight stream of {self._writer.name}, {self._size} bytes not saved yet>"
+
     def write(self, text: str) -> None:
         """Add text. It is committed with what waits once that is a second old or 4 kB long."""
         check_text(text, "the text of a stream")

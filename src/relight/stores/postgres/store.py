@@ -99,6 +99,9 @@ class PostgresStore:
             self._connections.close()
             raise
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._connections.where}>"
+
     def _settle(self, opened: migrate.Opened, local: Path | None, blobs: Path | None) -> None:
         self.id = opened.id
         why, cure = opened.state.weakness

@@ -127,6 +127,9 @@ class RedisStore:
         if stored is not None and int(stored) > SCHEMA:
             raise NewerStore(self.place, found=int(stored), known=SCHEMA)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.place}>"
+
     @property
     def info(self) -> StoreInfo:
         """By the server's present settings."""

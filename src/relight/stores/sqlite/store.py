@@ -65,6 +65,9 @@ class SqliteStore:
         found = Database(path.absolute()).schema_version()
         return SchemaStatus(part="store", place=str(path.absolute()), found=found, wanted=VERSION)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {safe_address(self.url)}>"
+
     @property
     def info(self) -> StoreInfo:
         return StoreInfo(
