@@ -24,7 +24,7 @@ from relight.history import listing
 from relight.history.loading import Found, chain_of, resolve
 from relight.journal.lineage import stretches
 from relight.journal.search import blocks
-from relight.journal.search.names import searchable
+from relight.journal.search.names import named_text
 from relight.journal.search.query import Query, Term, excerpt, parse
 from relight.journal.search.words import text_of, words_of
 from relight.ports import store as stores
@@ -372,7 +372,7 @@ def _named(context: Context, query: Query, since_us: int | None, most: int) -> l
     found = []
     for record in records or ():
         identity = record.identity
-        shown = excerpt(query, searchable(identity))
+        shown = excerpt(query, named_text(identity))
         if shown is not None:
             found.append(
                 SearchHit(

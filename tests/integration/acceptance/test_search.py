@@ -41,7 +41,7 @@ def add_piece(rl: relight.Relight, most: int = 512) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_any_session_says_is_found_in_its_own_session(kind: str, address_of: Addresses, tmp_path: Path) -> None:
     with relight.open(address_of(kind, tmp_path)) as rl:
-        with rl.session("first", task="Paint the shed", labels={"team": "blue"}) as s:
+        with rl.session("first", task="Paint the shed für Ada", labels={"team": "blue", "où": "Orléans"}) as s:
             s.append(user("deploy to Zürich"))
             target = s.append(user("a step that stays"))
             s.append(user("abandoned idea"))
@@ -55,7 +55,8 @@ def test_what_any_session_says_is_found_in_its_own_session(kind: str, address_of
         assert refs(rl, "zurich") == ["first@2"]
         assert refs(rl, "deploy") == ["second@" + refs(rl, "bergen")[0].partition("@")[2], "first@2"]
         assert refs(rl, '"may i continue"') and refs(rl, "measure twice")
-        assert refs(rl, "shed") == refs(rl, "blue") == ["second", "first"], "a fork has the task and the labels too"
+        for asked in ("shed", "blue", "für", "fur ada", "orleans", "ORLÉANS", "ou"):
+            assert refs(rl, asked) == ["second", "first"], "a fork has the task and the labels too"
         (hit,) = rl.sessions.search("abandoned").hits
         assert hit.abandoned and not rl.sessions.search("zurich").hits[0].abandoned
         assert refs(rl, "zurich", session="second") == ["first@2"], "with what it inherited"

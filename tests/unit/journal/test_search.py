@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any, Final
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from relight.errors import UsageError
 from relight.journal.codec import encode_changes
 from relight.journal.search import blocks
+from relight.journal.search.names import named_text, searchable
 from relight.journal.search.query import excerpt, parse
 from relight.journal.search.words import MAX_CHARACTERS, text_of, words_of
+from relight.values.call import Outcome
+from relight.values.session import Identity
 from relight.values.step import Changes
 
 TEXT = "Please deploy the Zürich service to 北京, retry-after: 30; snake_case and a.b.c"
+GIVEN: Final = {"order": 42137, "deep": {"amounts": [9.95, -7]}, "sent": True}
 
 
 def finds(asked: str, text: str = TEXT) -> bool:
@@ -37,6 +45,40 @@ def test_what_nobody_said_is_not_searched_and_what_was_said_to_a_tool_is() -> No
     image = {"type": "image", "source": {"type": "base64", "data": "aGVsbG8"}}
     text = text_of(encode_changes(Changes(messages=[{"role": "assistant", "content": [block, image]}])), "a-label")
     assert set(words_of(text)) == {"a", "label", "send", "mail", "order42", "bug"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "pay", "input": GIVEN}]},
+        {"role": "assistant", "tool_calls": [{"id": "t1", "function": {"name": "pay", "arguments": json.dumps(GIVEN)}}]},
+        {"type": "function_call", "call_id": "t1", "name": "pay", "arguments": json.dumps(GIVEN)},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "pay", "input": GIVEN}}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "t1", "name": "pay", "args": GIVEN}}]},
+        {"role": "user", "parts": [{"functionResponse": {"id": "t1", "name": "pay", "response": GIVEN}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"json": GIVEN}]}}]},
+    ],
+    ids=["anthropic", "chat", "responses", "bedrock", "gemini", "gemini result", "bedrock result"],
+)
+def test_a_number_that_a_tool_was_given_or_returned_is_found_in_every_form(asked: dict[str, Any]) -> None:
+    text = text_of(encode_changes(Changes(messages=[asked])), None)
+    assert all(finds(number, text) for number in ("42137", "9.95", "-7")) and not finds("t1", text)
+
+
+def test_a_number_of_a_result_or_of_state_is_found() -> None:
+    outcome = Outcome(id="t1", content={"receipt": 5151})
+    text = text_of(encode_changes(Changes(outcomes=[outcome], state={"orders": [[999]], "huge": 10**5000})), None)
+    assert finds("5151", text) and finds("999", text)
+
+
+def test_a_session_is_found_by_its_names_without_accents_and_however_they_are_composed() -> None:
+    for name in ("réseau", "re\u0301seau"):
+        identity = Identity(id="0" * 32, created_us=0, labels={"team": name}, task="Über die Straße")
+        for asked in ("réseau", "reseau", "RÉSEAU", "re\u0301seau", "uber", "strasse"):
+            (term,) = parse(asked).terms
+            assert all(word in searchable(identity) for word in term.words), "what a store compares"
+            assert finds(asked, named_text(identity)), asked
+        assert "Über die Straße" in named_text(identity)
 
 
 def test_a_long_step_is_searched_up_to_the_bound_and_a_damaged_one_not_at_all() -> None:

@@ -3,7 +3,6 @@ terminal."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,6 +18,8 @@ class HelpLines(click.HelpFormatter):
     """As click's, which breaks lines at hyphens too, and takes no terminal for narrower than 50 columns."""
 
     def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        import shutil
+
         fitting = min(shutil.get_terminal_size().columns, max_width or 80) - 2
         super().__init__(indent_increment, width or max(fitting, _NARROWEST), max_width)
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 from relight.values.session import Identity
 
 
-def searchable(identity: Identity) -> str:
-    """All searchable text of a session, case folded."""
+def named_text(identity: Identity) -> str:
+    """All texts by which a session is found, as they were given."""
     labels = [f"{key}={value}" for key, value in identity.labels.items()]
     names = [identity.name, identity.former_name]
     parts = [*names, identity.id, identity.key, identity.task, identity.directory, identity.agent, *labels]
-    return "\n".join(part for part in parts if part).casefold()
+    text = "\n".join(part for part in parts if part)
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def searchable(identity: Identity) -> str:
+    """The same, case folded, for a store that looks for parts of texts: each word with accents follows without them."""
+    text = named_text(identity).casefold()
+    if text.isascii():
+        return text
+    from relight.journal.search.words import words_of  # compiles expressions: not at the start of every program
+
+    return "\n".join([text, *(word for word in dict.fromkeys(words_of(text)) if word not in text)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final
+from unicodedata import normalize
 
 import msgspec
 
@@ -43,7 +44,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 def parse(text: str) -> Query:
     """The query of a text; UsageError if there is no word in it, or more than MAX_TERMS terms."""
     terms: list[Term] = []
-    for phrase, star, plain in _PART.findall(text[:MAX_CHARACTERS]):
+    for phrase, star, plain in _PART.findall(normalize("NFC", text[:MAX_CHARACTERS])):
         words = tuple(words_of(phrase or plain))
         if words:
             terms.append(Term(words=words, is_prefix=bool(star) or plain.endswith("*")))

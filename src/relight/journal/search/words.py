@@ -23,12 +23,13 @@ MAX_WORD: Final = 40
 _IDEOGRAPHS: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
 _NOT_SAID: Final = frozenset(
-    {"type", "role", "id", "tool_use_id", "tool_call_id", "call_id", "item_id"}
+    {"type", "role", "id", "tool_use_id", "toolUseId", "tool_call_id", "call_id", "item_id"}
     | {"status", "signature", "encrypted_content", "media_type", "data"}
 )
 """keys of a message whose values are not text of the conversation: fixed words, ids, binary content"""
-_ARGUMENTS: Final = frozenset({"input", "arguments", "args"})
-"""keys of a message below which every value was said"""
+_ARGUMENTS: Final = frozenset({"input", "arguments", "args", "response", "json"})
+"""keys of a message below which every value was said, also a number"""
+_MAX_NUMBER: Final = 10**18
 
 
 def text_of(body: bytes, label: str | None) -> str:
@@ -79,7 +80,7 @@ def _said(changes: Changes) -> Iterator[Any]:
     yield changes.messages
     for intent in changes.intents:
         yield {"name": intent.name, "arguments": intent.arguments}
-    yield [one.content for one in changes.outcomes]
+    yield {"arguments": [one.content for one in changes.outcomes]}
     if changes.status is not None:
         failure = changes.status.failure
         yield from (changes.status.reason, changes.status.question, changes.status.result)
@@ -95,6 +96,8 @@ def _texts(*values: Any) -> Iterator[str]:
         one, all_said = stack.pop()
         if isinstance(one, str):
             yield one
+        elif all_said and type(one) in (int, float) and abs(one) < _MAX_NUMBER:
+            yield str(one)
         elif isinstance(one, dict):
             stack.extend(
                 (inner, all_said or key in _ARGUMENTS)
