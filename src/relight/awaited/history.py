@@ -58,7 +58,7 @@ class AsyncHistory:
         self, ref: str, *, after: int = 0, upto: int | None = None, follow: bool = False
     ) -> AsyncIterator[Event]:
         """Steps as events, oldest first: after < seq <= upto; with `follow` each further one until the session ends.
-        A fork includes its ancestors' steps."""
+        A fork includes its ancestors' steps; of a checkpoint, the steps up to it."""
         return each(lazily(partial(self._sync._poll, ref, after=after, upto=upto, follow=follow)))
 
     async def checkpoint(self, ref: str) -> Checkpoint:
@@ -66,7 +66,8 @@ class AsyncHistory:
         return await stored(partial(self._sync.checkpoint, ref))
 
     async def checkpoints(self, ref: str, *, after: int = 0, upto: int | None = None) -> list[Checkpoint]:
-        """The checkpoints of a session with after < seq <= upto, oldest first; a fork includes its ancestors'."""
+        """The checkpoints of a session with after < seq <= upto, oldest first; a fork includes its ancestors'; of a
+        checkpoint, those up to it."""
         return await stored(partial(self._sync.checkpoints, ref, after=after, upto=upto))
 
     async def compare(self, a: str, b: str) -> Comparison:

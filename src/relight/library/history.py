@@ -87,17 +87,20 @@ class History(Noun):
         self, ref: str, *, after: int = 0, upto: int | None = None, follow: bool = False
     ) -> Iterator[tailing.Event]:
         """Steps as events, oldest first: after < seq <= upto; with `follow` each further one until the session ends.
-        A fork includes its ancestors' steps."""
+        A fork includes its ancestors' steps; of a checkpoint, the steps up to it."""
         found = self._found(ref)
+        upto = _earlier(found.seq, upto)
         if not follow:
             return queries.steps(self._context, found, after=after, upto=upto)
         if upto is not None:
-            raise UsageError("`follow` reads until the session ends: leave out `upto`")
+            raise UsageError(
+                "following goes on until the session ends: name the session, without `upto` or a checkpoint"
+            )
         return tailing.follow(self._context, found, after=after)
 
     def _poll(self, ref: str, *, after: int, upto: int | None, follow: bool) -> Iterator[tailing.Event | None]:
         """`events` for a caller that waits by itself: None says to wait a moment."""
-        if follow and upto is None:
+        if follow and upto is None and "@" not in ref:
             return tailing.poll_events(self._context, self._found(ref), after=after)
         return self.events(ref, after=after, upto=upto, follow=follow)
 
@@ -111,8 +114,10 @@ class History(Noun):
         return rows[0]
 
     def checkpoints(self, ref: str, *, after: int = 0, upto: int | None = None) -> list[Checkpoint]:
-        """The checkpoints of a session with after < seq <= upto, oldest first; a fork includes its ancestors'."""
-        return queries.checkpoint_rows(self._context, self._found(ref), after=after, upto=upto)
+        """The checkpoints of a session with after < seq <= upto, oldest first; a fork includes its ancestors'; of a
+        checkpoint, those up to it."""
+        found = self._found(ref)
+        return queries.checkpoint_rows(self._context, found, after=after, upto=_earlier(found.seq, upto))
 
     def compare(self, a: str, b: str) -> comparing.Comparison:
         """Two checkpoints of any sessions: the messages that both begin with, and how each went on. Their files are
@@ -265,3 +270,7 @@ class History(Noun):
     def documents(self, ref: str, *, redact: bool = True) -> Iterator[readable.Document]:
         """The session as (file name, document), one per step, without secrets."""
         return readable.export(self._context, self._found(ref), redact=redact)
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else min(one, other)

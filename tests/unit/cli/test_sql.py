@@ -28,6 +28,11 @@ def ask(rl: relight.Relight, sql: str) -> list[tuple[object, ...]]:
         return list(rows)
 
 
+def test_two_columns_of_one_name_are_both_in_the_document(shell: Shell, some: relight.Relight) -> None:
+    [row, *_] = shell.json("sql", "select name, seq as name, 7 as [name:1], kind as name from steps('fix-login')")
+    assert row == {"name": "fix-login", "name:1": 1, "name:1:1": 7, "name:2": "attempt"}
+
+
 def test_sessions_and_steps_are_tables_and_bodies_are_json(shed: relight.Relight) -> None:
     assert ask(shed, "select name, labels ->> '$.team', task from sessions order by name") == [
         ("fork", "blue", "Paint"),

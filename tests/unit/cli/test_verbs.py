@@ -149,6 +149,18 @@ def test_nothing_is_cut_in_a_pipe(shell: Shell, rl: relight.Relight) -> None:
     assert words[:450] in shell.run("list").stdout
 
 
+def test_steps_of_a_checkpoint_are_those_up_to_it(shell: Shell, some: relight.Relight) -> None:
+    wanted = some.history.checkpoint("fix-login@tests-red").seq
+    for place in (f"fix-login@{wanted}", "fix-login@tests-red"):
+        rows = [json.loads(line)["seq"] for line in shell.run("tail", place, "--json").stdout.splitlines()]
+        assert rows == list(range(1, wanted + 1))
+        assert shell.run("tail", place).stdout.splitlines()[-1].split("\t")[0] == str(wanted)
+        assert [one["seq"] for one in shell.json("checkpoints", place)] == rows
+        assert [one["seq"] for one in shell.json("sql", f"select seq from steps('{place}')")] == rows
+        refused = shell.run("tail", place, "-f")
+        assert (refused.returncode, "leave out the checkpoint: fix-login" in refused.stderr) == (2, True)
+
+
 def test_a_list_that_hides_rows_says_how_many(shell: Shell, some: relight.Relight) -> None:
     assert "1 archived not shown" in shell.run("list").stderr
     for number in range(25):

@@ -51,7 +51,10 @@ def test_what_nobody_said_is_not_searched_and_what_was_said_to_a_tool_is() -> No
     "asked",
     [
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "pay", "input": GIVEN}]},
-        {"role": "assistant", "tool_calls": [{"id": "t1", "function": {"name": "pay", "arguments": json.dumps(GIVEN)}}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "t1", "function": {"name": "pay", "arguments": json.dumps(GIVEN)}}],
+        },
         {"type": "function_call", "call_id": "t1", "name": "pay", "arguments": json.dumps(GIVEN)},
         {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "pay", "input": GIVEN}}]},
         {"role": "model", "parts": [{"functionCall": {"id": "t1", "name": "pay", "args": GIVEN}}]},

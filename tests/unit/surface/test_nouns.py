@@ -10,6 +10,7 @@ import pytest
 
 import relight
 from relight import aio
+from relight.errors import UsageError
 from relight.testing import ScriptedModel
 
 NOUNS = ("sessions", "history", "files", "runs", "queues", "admin")
@@ -42,6 +43,32 @@ def test_undo_and_redo_are_two_verbs() -> None:
             == [2, 3]
             == [one.seq for one in rl.history.checkpoints("a", after=1, upto=3)]
         )
+
+
+@pytest.mark.parametrize("place", ["a@3", "a@here"])
+def test_steps_of_a_checkpoint_are_those_up_to_it(place: str) -> None:
+    with relight.open("memory:") as rl:
+        with rl.session("a") as s:
+            for text in ("one", "two", "three"):
+                made = s.append({"role": "user", "content": text})
+                if text == "two":
+                    rl.history.label(made.id, "here")
+        assert [one.seq for one in rl.history.events(place)] == [1, 2, 3]
+        assert [one.seq for one in rl.history.checkpoints(place, after=1)] == [2, 3]
+        assert [one.seq for one in rl.history.events(place, upto=2)] == [1, 2]
+        assert [one.seq for one in rl.history.events(place, upto=9)] == [1, 2, 3]
+        with pytest.raises(UsageError, match="name the session"):
+            rl.history.events(place, follow=True)
+
+        async def awaited() -> list[int]:
+            async with aio.open(rl.store) as arl:
+                assert [one.seq async for one in arl.history.events(place)] == [1, 2, 3]
+                with pytest.raises(UsageError, match="name the session"):
+                    async for _ in arl.history.events(place, follow=True):
+                        raise AssertionError("nothing is followed")
+                return [one.seq for one in await arl.history.checkpoints(place)]
+
+        assert asyncio.run(awaited()) == [1, 2, 3]
 
 
 def test_files_list_names_what_a_checkpoint_holds(tmp_path: Path) -> None:
@@ -91,6 +118,8 @@ def test_no_object_that_a_program_is_given_is_named_by_its_address_in_memory(tmp
 def test_a_session_that_is_not_awaited_yet_says_so() -> None:
     opening = aio.session("a")
     assert repr(opening) == "<relight session a, not opened yet: use async with, or await it>"
-    with pytest.raises(AttributeError, match=r"session a, not opened yet: use async with, or await it>, has no 'append'"):
+    with pytest.raises(
+        AttributeError, match=r"session a, not opened yet: use async with, or await it>, has no 'append'"
+    ):
         opening.append({"role": "user", "content": "x"})  # type: ignore[attr-defined]
     assert not hasattr(opening, "messages")

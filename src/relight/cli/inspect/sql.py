@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -33,7 +34,8 @@ def sql(cli: CliContext, query: str, as_json: bool) -> int:
     console = cli.console
     with cli.opened() as rl, run(rl, query) as (columns, rows):
         if as_json:
-            console.document([dict(zip(columns, row, strict=True)) for row in rows])
+            keys = _keys(columns)
+            console.document([dict(zip(keys, row, strict=True)) for row in rows])
             return 0
         first = list(islice(rows, _SCREEN_ROWS)) if console.out.table else []
         if first and len(first) < _SCREEN_ROWS:
@@ -43,6 +45,15 @@ def sql(cli: CliContext, query: str, as_json: bool) -> int:
         for row in chain(first, rows):
             console.row(one_line(_shown(value)) for value in row)
     return 0
+
+
+def _keys(columns: Sequence[str]) -> list[str]:
+    """The columns, each under a name of its own: of two of one name, a document would have one."""
+    keys: list[str] = []
+    for name in columns:
+        others = (f"{name}:{number}" for number in range(1, len(columns)))
+        keys.append(next(one for one in chain([name], others) if one not in keys))
+    return keys
 
 
 def _shown(value: object) -> str:

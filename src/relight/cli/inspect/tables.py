@@ -93,7 +93,7 @@ def _steps(rl: Relight) -> Any:
         found = rl.sessions.list() if ref is None else iter([rl.sessions.get(ref)])
         for info in found:
             try:
-                for event in rl.history.events(info.id, after=_inherited(info)):
+                for event in rl.history.events(ref or info.id, after=_inherited(info)):
                     yield _step_row(info, event)
             except RelightError as error:  # the other sessions are whole: the damage is a row of its own
                 yield (info.id, info.name, None, "damage", *[None] * 4, error.message, None)

@@ -14,6 +14,7 @@ from relight.cli.app.verb import ref_argument, verb
 from relight.cli.render.console import Console
 from relight.cli.render.steps import fields_of, finished, lines_of, open_rows
 from relight.cli.render.style import Span
+from relight.errors import UsageError
 from relight.history.narration import Narrator, Row
 from relight.text.format import count
 from relight.text.safe import one_line
@@ -47,8 +48,11 @@ def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, 
     """Print the steps of a session, oldest first."""
     with cli.opened() as rl:
         info = rl.sessions.get(ref)
-        printer = _TailPrinter(cli.console, info, partial(rl.history.load, info.id), as_json=as_json)
-        seen = printer.begin(rl, rows=rows, after=after)
+        upto = rl.history.checkpoint(ref).seq if "@" in ref else info.seq
+        if follow and upto < info.seq:
+            raise UsageError("-f follows a session to its end", hints=[f"leave out the checkpoint: {info.title}"])
+        printer = _TailPrinter(cli.console, info, partial(rl.history.load, ref), as_json=as_json)
+        seen = printer.begin(rl, rows=rows, after=after, upto=upto)
         if not follow:
             return 0
         for event in rl.history.events(info.id, after=seen, follow=True):
@@ -64,14 +68,14 @@ class _TailPrinter:
         self._narrator = Narrator(info.provider, load)
         self._width = len(str(info.seq)) + 1
 
-    def begin(self, rl: Relight, *, rows: int, after: int | None) -> int:
-        """Print existing steps; returns the seq of the last one."""
+    def begin(self, rl: Relight, *, rows: int, after: int | None, upto: int) -> int:
+        """Print the steps there are, up to this one; returns the seq of the last one."""
         # A row takes up to three events (request, intent, outcome), so the last `rows` rows are within three times as
         # many steps; reading from the start would load a long journal for twenty rows.
-        start = after if after is not None else max(0, self._info.seq - rows * _EVENTS_A_ROW)
+        start = after if after is not None else max(0, upto - rows * _EVENTS_A_ROW)
         if self._as_json:
-            return self._begin_events(rl, start if after is not None else max(0, self._info.seq - rows))
-        rows_read, seen = self._rows(rl.history.events(self._info.id, after=start), start)
+            return self._begin_events(rl, start if after is not None else max(0, upto - rows), upto)
+        rows_read, seen = self._rows(rl.history.events(self._info.id, after=start, upto=upto), start)
         rows_read += open_rows(self._narrator, seen, doubtful=self._info.in_doubt > 0)
         printed = rows_read if after is not None else rows_read[-rows:] if rows else []
         for row in printed:
@@ -85,9 +89,9 @@ class _TailPrinter:
             )
         return seen
 
-    def _begin_events(self, rl: Relight, start: int) -> int:
+    def _begin_events(self, rl: Relight, start: int, upto: int) -> int:
         seen = start
-        for event in rl.history.events(self._info.id, after=start):
+        for event in rl.history.events(self._info.id, after=start, upto=upto):
             seen = event.seq
             self._event(event)
         return seen
