@@ -197,6 +197,7 @@ def test_arguments_are_parsed_on_demand_and_kept_as_text_where_they_do_not_parse
         for text in ('{"a": 1}', '{"a":', "[1]", "", '{"a": NaN}', "[" * 100_000)
     }
     assert parsed.pop('{"a": 1}') == {"a": 1}
+    assert parsed.pop("") == {}, "a call without arguments, as some servers write it"
     assert all(value == text for text, value in parsed.items())
     assert CallSite(id="a", name="f", arguments="{}", kind="custom").parsed() == "{}"
 

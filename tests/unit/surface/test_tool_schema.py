@@ -8,7 +8,7 @@ import enum
 import functools
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, assert_type
@@ -187,6 +187,23 @@ def test_a_call_that_began_is_in_doubt_also_if_its_tool_no_longer_takes_the_argu
             assert "outcome unknown" in s.run_tool(s.pending_calls()[0], [other]).result
 
 
+@pytest.mark.parametrize("written", ["", " ", "{}", None])
+def test_a_call_without_arguments_runs_however_they_are_written(written: Any) -> None:
+    """Several servers of OpenAI's form send an empty text for a tool that takes nothing."""
+    asked = {"id": "c", "type": "function", "function": {"name": "t", "arguments": written}}
+    replies: list[Any] = [{"tool_calls": [asked], "content": None}, {"content": "done"}]
+    with relight.open("memory:") as rl, rl.session("a") as s:
+        s.run(lambda messages: {"role": "assistant", **replies.pop(0)}, tools={"t": lambda: "ran"}, prompt="go")
+        assert [one.result for one in s.calls()] == ["ran"]
+
+
+def test_a_model_is_told_the_form_of_a_time() -> None:
+    def t(at: datetime.datetime, on: datetime.date, by: datetime.time) -> None: ...
+
+    properties = relight.tool(t).schema("anthropic")["input_schema"]["properties"]
+    assert [properties[name]["format"] for name in ("at", "on", "by")] == ["date-time", "date", "time"]
+
+
 def test_a_tool_without_annotations_takes_anything() -> None:
     assert run({"t": lambda a, b=2: [a, b]}, "t", {"a": {"x": [1]}}).result == [{"x": [1]}, 2]
     assert run({"t": lambda **given: given}, "t", {"a": 1, "b": "2"}).result == {"a": 1, "b": "2"}
@@ -195,9 +212,13 @@ def test_a_tool_without_annotations_takes_anything() -> None:
 
 def test_what_no_json_can_express_is_an_error_of_the_developer() -> None:
     def takes(function: Callable[[], None]) -> None: ...
+    def takes_any(function: Callable) -> None: ...  # type: ignore[type-arg]
+    def takes_lines(function: Iterable[str]) -> None: ...
     def takes_unknown(thing: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
-    for function, text in ((takes, "parameter 'function'"), (takes_unknown, "'Nowhere' is not defined")):
+    given = "parameter 'function'"
+    known = (takes, given), (takes_any, given), (takes_lines, given), (takes_unknown, "'Nowhere' is not defined")
+    for function, text in known:
         with pytest.raises(UsageError, match=text):
             relight.tool(function).schema("anthropic")
         with pytest.raises(UsageError, match=text):

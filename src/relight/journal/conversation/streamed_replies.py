@@ -91,7 +91,7 @@ def _add_anthropic(block: dict[str, Any], delta: dict[str, Any], inputs: dict[in
 def _object(text: str) -> dict[str, Any]:
     """Arguments that were streamed as text. What is no object is wrapped in one, because a provider accepts only that:
     the tool then refuses it, and the model sees what it wrote."""
-    parsed = parse_arguments(text or "{}")
+    parsed = parse_arguments(text)
     return parsed if isinstance(parsed, dict) else {"INVALID_JSON": parsed}
 
 

@@ -22,9 +22,12 @@ def _refuse(constant: str) -> Any:
 
 
 def parse_arguments(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
-    """The object that the JSON text contains, or the text itself if it contains none."""
+    """The object that the JSON text contains, or the text itself if it contains none. Some models and servers write no
+    text at all for a call without arguments."""
     if not isinstance(arguments, str):
         return arguments
+    if not arguments.strip():
+        return {}
     try:
         parsed = json.loads(arguments, parse_constant=_refuse)
     except (ValueError, RecursionError):

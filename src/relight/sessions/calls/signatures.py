@@ -12,6 +12,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime, time
 from pathlib import PurePath
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, Final
@@ -23,6 +24,8 @@ from relight.sessions.calls.results import UNSUPPORTED
 
 KEY_PARAMETER: Final = "idempotency_key"
 """filled in by relight, never by the model"""
+_TIMES: Final[dict[Any, str]] = {datetime: "date-time", time: "time"}
+"""formats that msgspec leaves out where a time zone is not required"""
 _SECTION: Final = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
 _DESCRIBED: Final = re.compile(r"^(\s*)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
@@ -115,7 +118,10 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         except TypeError as error:
             raise self._unsupported(parameter, error) from error
         definitions.update(components)
-        return self._finished(parameter, dict(schemas[0]), definitions)
+        schema = dict(schemas[0])
+        if parameter.type in _TIMES:
+            schema["format"] = _TIMES[parameter.type]
+        return self._finished(parameter, schema, definitions)
 
     def _finished(self, parameter: Parameter, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
         definitions.update(schema.pop("$defs", {}))
@@ -153,6 +159,8 @@ def _has_pydantics(annotation: Any) -> bool:
 
 
 def _decoded(kind: Any, value: Any) -> Any:
+    if not isinstance(kind, type):
+        raise UNSUPPORTED
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)  # its ValidationError is a ValueError
     if issubclass(kind, PurePath) and isinstance(value, str):
