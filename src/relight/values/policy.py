@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from relight.errors import UsageError
 from relight.values.status import FINISHED, Status
 
 DAY: Final = 86_400.0
@@ -66,6 +67,13 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """decides about an error of a model call: True retries it, False raises it, a number of seconds is the pause before
     the retry, None leaves it to relight"""
 
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise UsageError(f"Retry(attempts=) is the number of calls in all, 1 or more, not {self.attempts!r}")
+        for name in ("first_seconds", "max_seconds", "max_retry_after_seconds"):
+            if not isinstance(given := getattr(self, name), int | float) or not given >= 0:
+                raise UsageError(f"Retry({name}=) is a number of seconds from 0, not {given!r}")
+
     def delay_seconds(self, failures: int, jitter: float) -> float:
         """Delay before the next try after `failures` failures; `jitter` in [0, 1) spreads many clients."""
         ceiling = min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 30))
@@ -78,6 +86,10 @@ class LoopGuard(msgspec.Struct, frozen=True, kw_only=True):
 
     repeats: int = 5
     """halt after the same calls, or short cycle of calls, with equal results so many times in a row; 0: off"""
+
+    def __post_init__(self) -> None:
+        if type(self.repeats) is not int or self.repeats < 0:
+            raise UsageError(f"LoopGuard(repeats=) is a number of times, 0 for off, not {self.repeats!r}")
 
 
 class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import ssl
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.error import HTTPError, URLError
 import pytest
 
 import relight
+from relight.errors import UsageError
 from relight.journal.provider_errors import is_transient, retry_after_seconds
 from tests.support.simulation import Simulation
 
@@ -159,3 +161,13 @@ def test_on_decides_or_leaves_it_to_relight() -> None:
     assert attempt(*[busy] * 3, DONE, on=lambda error: True, attempts=2)[1] == 3
     with pytest.raises(relight.errors.UsageError, match="Retry"):
         attempt(busy, DONE, on=lambda error: "later")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"attempts": 0}, {"attempts": "3"}, {"first_seconds": -1}, {"max_seconds": math.nan}]
+)
+def test_a_policy_that_can_be_none_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=rf"Retry\({next(iter(wrong))}=\)"):
+        relight.Retry(**wrong)
+    with pytest.raises(UsageError, match="repeats"):
+        relight.LoopGuard(repeats=-1)
