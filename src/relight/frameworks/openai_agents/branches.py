@@ -117,9 +117,10 @@ class Branches:
         return [{**turn, "timestamp": _when(rows, index)} for index, turn in turns]
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
-        """List the user's messages that contain a text."""
+        """List the user's messages that contain a text, in full."""
         turns = await self.get_conversation_turns(branch_id)
-        return [turn for turn in turns if decide.has_text(turn["full_content"], search_term)]
+        found = [turn for turn in turns if decide.has_text(turn["full_content"], search_term)]
+        return [{**turn, "content": decide.text_of(turn["full_content"])} for turn in found]
 
     # -- helpers ----------------------------------------------------------------------------------------------
 

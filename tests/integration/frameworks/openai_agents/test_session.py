@@ -87,7 +87,7 @@ def test_branches_are_those_of_the_sdks_own_session(fresh: Open) -> None:
     async def play(session: Any) -> list[Any]:
         reported: list[Any] = []
         await session.add_items(talk("one", "two"))
-        await session.add_items(talk("three"))
+        await session.add_items(talk("three", "at length " * 20))
         reported.append(await session.create_branch_from_turn(2, "second way"))
         reported.append(await session.get_items())
         await session.add_items(talk("other two"))
@@ -99,7 +99,8 @@ def test_branches_are_those_of_the_sdks_own_session(fresh: Open) -> None:
                 [(turn["turn"], turn["content"], turn["full_content"], turn["can_branch"]) for turn in turns]
             )
             reported.append(await session.get_items(2, branch_id=branch))
-        reported.append([turn["turn"] for turn in await session.find_turns_by_content("t", "main")])
+        found = await session.find_turns_by_content("t", "main")
+        reported.append([(turn["turn"], turn["content"]) for turn in found])
         await session.switch_to_branch("main")
         reported.append(await session.pop_item())
         branches = await session.list_branches()
