@@ -13,6 +13,8 @@ from moto.server import ThreadedMotoServer
 from relight.blobs.s3 import S3Blobs
 
 KEYS = {"AWS_ACCESS_KEY_ID": "fake-key", "AWS_SECRET_ACCESS_KEY": "fake-secret", "AWS_REGION": "us-east-1"}
+_NAMES = count(1)
+"""of buckets, once in a process: moto keeps them in globals, so two servers of one process have the same ones"""
 
 
 class ObjectStorage:
@@ -24,7 +26,6 @@ class ObjectStorage:
         self._server.start()
         _, port = self._server.get_host_and_port()
         self.endpoint = f"http://127.0.0.1:{port}"
-        self._names = count(1)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -33,7 +34,7 @@ class ObjectStorage:
 
     def bucket(self) -> str:
         """The address of a new, empty bucket."""
-        name = f"bucket-{next(self._names)}"
+        name = f"bucket-{next(_NAMES)}"
         with urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")):
             pass
         return f"s3://{name}/some/prefix"
