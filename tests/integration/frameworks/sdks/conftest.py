@@ -74,7 +74,7 @@ def converse(make: Make, way: str, server: FakeModel) -> None:
 
     def look(city: str) -> str:
         ran.append(city)
-        if len(ran) == 2:
+        if city == "Rome" and ran.count(city) == 1:  # by name: the two of a reply begin in either order
             raise KeyboardInterrupt
         return f"{city} is fine"
 
