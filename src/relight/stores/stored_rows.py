@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open
-from relight.journal.search.names import searchable
+from relight.journal.search.names import older_searchable, searchable
 from relight.ports.store import CheckpointRow, Query, Record
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
@@ -235,8 +235,10 @@ class SqlRows(Generic[_Text]):
         if head is None or head.session != identity.id or self._as_read_word(head.status) != status:
             return None
         id_stored, created, columns = self.identity_columns(identity)
-        there = (self._as_read(id_stored), created, *map(self._as_read, columns))
-        return head if there == (id_, created_us, *others) else None
+        there, found = (self._as_read(id_stored), created, *map(self._as_read, columns)), (id_, created_us, *others)
+        if there != found:  # perhaps an older version wrote it, and it has not changed since
+            there = (*there[:-1], self._as_read(self._to_searched(older_searchable(identity))))
+        return head if there == found else None
 
 
 def _read_open(stored: Any) -> tuple[OpenEffect, ...]:

@@ -118,6 +118,22 @@ def test_an_old_store_is_upgraded_with_its_data(tmp_path: Path, version: int) ->
     check_filled(path, *filled)
 
 
+def test_names_with_accents_of_an_older_store_are_found_without_them(tmp_path: Path) -> None:
+    path = tmp_path / "relight.db"
+    world = trial(path)
+    session = world.begin(name="zoë", task="nach Köln", status="completed")
+    world.store.close()
+    make_old(path, 4)  # that of 0.1.0
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE sessions SET searchable = ?", (f"zoë\n{session}\nnach köln",))
+    connection.close()
+    world = trial(path)
+    for text in ("zoe", "zoë", "koln", "nach köln"):
+        assert [one.identity.id for one in world.store.list_sessions(Query(text=text))] == [session], text
+    assert world.store.check() == []
+    world.store.close()
+
+
 @pytest.mark.parametrize(("number", "applied"), PREFIXES)
 def test_a_half_applied_migration_is_finished(tmp_path: Path, number: int, applied: int) -> None:
     """Every first part of every migration, on a store with data where there can be some."""

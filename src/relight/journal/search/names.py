@@ -8,12 +8,16 @@ from relight.values.session import Identity
 
 
 def named_text(identity: Identity) -> str:
-    """All texts by which a session is found, as they were given."""
+    """All texts by which a session is found, as they were given, in one form of Unicode."""
+    text = _joined(identity)
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def _joined(identity: Identity) -> str:
     labels = [f"{key}={value}" for key, value in identity.labels.items()]
     names = [identity.name, identity.former_name]
     parts = [*names, identity.id, identity.key, identity.task, identity.directory, identity.agent, *labels]
-    text = "\n".join(part for part in parts if part)
-    return text if text.isascii() else normalize("NFC", text)
+    return "\n".join(part for part in parts if part)
 
 
 def searchable(identity: Identity) -> str:
@@ -24,3 +28,8 @@ def searchable(identity: Identity) -> str:
     from relight.journal.search.words import words_of  # compiles expressions: not at the start of every program
 
     return "\n".join([text, *(word for word in dict.fromkeys(words_of(text)) if word not in text)])
+
+
+def older_searchable(identity: Identity) -> str:
+    """The same as version 0.1.0 stores it: without those words."""
+    return _joined(identity).casefold()

@@ -15,7 +15,7 @@ import apsw
 from relight.errors import Corrupt, NewerStore, NotAStore
 from relight.journal.files.store_marks import APPLICATION_ID
 from relight.stores.named_statements import uncommented
-from relight.stores.sqlite.rows import ended_order, from_text, sort_name
+from relight.stores.sqlite.rows import ended_order, from_text, searchable_text, sort_name
 from relight.stores.sqlite.statements import HERE, SQL
 from relight.stores.stored_rows import label_seal
 
@@ -59,6 +59,7 @@ def add_functions(connection: apsw.Connection) -> None:
     for name, function, arguments in (
         ("label_seal", label_seal, 3),
         ("sort_name", _sort_name, 2),
+        ("searchable_text", searchable_text, 2),
         ("ended_order", ended_order, 4),
     ):
         connection.create_scalar_function(name, cast(Any, function), arguments, deterministic=True)

@@ -7,7 +7,8 @@ from typing import Final
 from relight.errors import Corrupt
 from relight.journal.chain import seal
 from relight.journal.codec import encoded
-from relight.stores.stored_rows import Row, SqlRows, label_seal, unsealed_head
+from relight.journal.search.names import searchable
+from relight.stores.stored_rows import Row, SqlRows, label_seal, unsealed_head, unsealed_identity
 from relight.values.session import Head, Identity
 from relight.values.status import ENDED
 from relight.values.step import Step
@@ -116,6 +117,12 @@ ROWS: Final = SqlRows(
 def sort_name(name: str | None, session: str) -> str:
     """What an order by name compares, as stored."""
     return to_search_text((name or session).casefold())
+
+
+def searchable_text(stored: str, record: bytes) -> str:
+    """What a search of names looks in, for a migration; what is stored, where the record is damaged."""
+    identity = unsealed_identity(record)
+    return stored if identity is None else to_search_text(searchable(identity))
 
 
 def ended_columns(head: Head) -> Row:

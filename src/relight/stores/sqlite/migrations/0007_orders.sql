@@ -13,9 +13,11 @@ ALTER TABLE sessions ADD COLUMN ended_steps INTEGER;
 -- Its cost; -1 if it is unknown.
 ALTER TABLE sessions ADD COLUMN ended_cost REAL;
 
--- Sessions from before these columns. `sort_name` and `ended_order` are the runner's.
+-- Sessions from before these columns, and from before names with accents were found by a search. `sort_name`,
+-- `searchable_text` and `ended_order` are the runner's.
 UPDATE sessions SET
     sort_name = sort_name(name, id),
+    searchable = searchable_text(searchable, record),
     ended_us = ended_order(0, status, created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid)),
     ended_steps = ended_order(1, status, created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid)),
     ended_cost = ended_order(2, status, created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid));
