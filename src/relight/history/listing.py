@@ -32,6 +32,9 @@ _ATTACHABLE_RUNTIME: Final = "tmux"
 _MAX_GAP_STEPS: Final = 200
 MAX_TREE: Final = 10_000
 """sessions of one tree"""
+_ALL: Final = 2**62
+_GROWTH: Final = 4
+"""how many times as many sessions are read where too few of those read are shown"""
 Relation = Literal["child", "fork"]
 
 
@@ -94,6 +97,29 @@ def in_order(records: Iterable[Record], sort: str, *, before: Place | None, limi
         last: Any = before
         records = (one for one in records if (key(one) < last if descending else key(one) > last))
     return (nlargest if descending else nsmallest)(limit, records, key=key)
+
+
+def first_in_order(
+    store: Store,
+    query: Query,
+    sort: str,
+    *,
+    before: Place | None,
+    limit: int | None,
+    is_shown: Callable[[Record], bool],
+) -> list[Record]:
+    """The first `limit` sessions of an order, after a place in it, of those that are shown: what a store has as
+    `working` may be shown as `terminated`. More are read from an index while too few of them are."""
+    if limit is None or not store.info.ordered:
+        most = _ALL if limit is None else limit
+        return in_order(filter(is_shown, every_session(store, query)), sort, before=before, limit=most)
+    size = limit
+    while True:
+        records = list(candidates(store, query, sort, before=before, limit=size))
+        found = in_order(filter(is_shown, records), sort, before=before, limit=limit)
+        if len(found) >= limit or len(records) < size:
+            return found
+        size *= _GROWTH
 
 
 def oldest_first(store: Store, query: Query, size: int) -> Iterator[list[Record]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,14 +101,11 @@ class Sessions(Noun):
         )
         if sort == listing.NEWEST and before is not None:
             query = msgspec.structs.replace(query, before=min((int(before[0]), before[1]), query.before or (_LAST, "")))
-        store = self._context.store
+        store, is_shown = self._context.store, partial(self._shown, wanted=wanted)
         if sort == listing.NEWEST:
-            found: Iterable[Record] = listing.every_session(store, query)
+            records: Iterable[Record] = filter(is_shown, listing.every_session(store, query))
         else:
-            found = listing.candidates(store, query, sort, before=before, limit=limit)
-        records: Iterable[Record] = (one for one in found if self._shown(one, wanted))
-        if sort != listing.NEWEST:
-            records = listing.in_order(records, sort, before=before, limit=_LAST if limit is None else limit)
+            records = listing.first_in_order(store, query, sort, before=before, limit=limit, is_shown=is_shown)
         for record in islice(records, limit):
             yield listing.info_of(self._context, record)
 

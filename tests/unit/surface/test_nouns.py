@@ -11,6 +11,7 @@ import pytest
 import relight
 from relight import aio
 from relight.errors import UsageError
+from relight.history import listing
 from relight.testing import ScriptedModel
 
 NOUNS = ("sessions", "history", "files", "runs", "queues", "admin")
@@ -123,3 +124,19 @@ def test_a_session_that_is_not_awaited_yet_says_so() -> None:
     ):
         opening.append({"role": "user", "content": "x"})  # type: ignore[attr-defined]
     assert not hasattr(opening, "messages")
+
+
+def test_a_list_in_an_order_is_as_long_as_asked_though_many_are_shown_with_another_status(tmp_path: Path) -> None:
+    """What the store has as working may be shown as terminated: its first page held none of those asked for."""
+    with relight.open(str(tmp_path / "relight.db")) as rl:
+        at_work = [rl.session(f"a{number:03}") for number in range(210)]
+        for name in ("b", "c", "d"):
+            with rl.session(name):
+                pass
+        for sort, found in {"name": "bcd", "-name": "dcb", "created": "bcd", "updated": "bcd"}.items():
+            page = list(rl.sessions.list(status="terminated", sort=sort, limit=2))
+            last = listing.place_of(page[-1], sort)
+            page += rl.sessions.list(status="terminated", sort=sort, limit=2, before=last)
+            assert [one.name for one in page] == list(found), sort
+        for one in at_work:
+            one.close()
