@@ -127,6 +127,62 @@ def test_a_generator_is_run_to_its_end_as_part_of_the_call() -> None:
         assert [(one.success, one.result) for one in s.calls()] == [(True, ["a", "b"]), (False, "OSError: no more")]
 
 
+class Cursor:
+    """As drivers of databases have them: of an INSERT, it has no rows to read."""
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    async def __aenter__(self) -> Cursor:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def __iter__(self) -> Cursor:
+        return self
+
+    def __next__(self) -> Any:
+        raise RuntimeError("no rows")
+
+    def __aiter__(self) -> Cursor:
+        return self
+
+    async def __anext__(self) -> Any:
+        raise RuntimeError("no rows")
+
+
+def test_what_returned_a_cursor_has_run_and_is_never_run_again_because_the_cursor_has_no_rows(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def insert() -> Cursor:
+        ran.append("insert")
+        return Cursor()
+
+    def write() -> Any:
+        ran.append("write")
+        return out
+
+    async def main() -> None:
+        async with relight.aio.open("memory:") as rl, rl.session("a") as s:
+            with pytest.raises(InvalidMessage, match="is done"):
+                await s.once("k", insert)
+            assert "Cursor" in await s.once("k", insert)
+
+    with (tmp_path / "out").open("w") as out, relight.open("memory:") as rl, rl.session("a") as s:
+        for function in (insert, write):
+            with pytest.raises(InvalidMessage, match="is done"):
+                s.once(function.__name__, function)
+            assert isinstance(s.once(function.__name__, function), str)
+        s.run(ScriptedModel([{"insert": {}}, "done"]), tools=[insert], prompt="go")
+        assert [one.success for one in s.calls()] == [True]
+    asyncio.run(main())
+    assert ran == ["insert", "write", "insert", "insert"]
+
+
 def test_a_coroutine_that_nothing_awaits_is_never_recorded_as_done() -> None:
     async def send(to: str = "") -> str:
         raise AssertionError("nothing awaits it")

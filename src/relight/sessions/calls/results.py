@@ -32,10 +32,15 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 def all_of(returned: Any) -> Any:
     """What a function returned, an iterator read to its end: until then the work of a generator is not done. Of an
-    async one a coroutine, which reads it."""
+    async one a coroutine, which reads it.
+
+    An iterator for `with` is left as it is, such as the cursor of a database, a file or a response: its function has
+    done its work, and to read it may fail (a cursor of an INSERT has no rows), which would be taken for a failure of
+    that work.
+    """
     if isinstance(returned, AsyncIterator):
-        return _all_of(returned)
-    return list(returned) if isinstance(returned, Iterator) else returned
+        return returned if hasattr(returned, "__aexit__") else _all_of(returned)
+    return list(returned) if isinstance(returned, Iterator) and not hasattr(returned, "__exit__") else returned
 
 
 async def _all_of(returned: AsyncIterator[Any]) -> list[Any]:
