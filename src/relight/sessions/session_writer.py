@@ -457,10 +457,13 @@ class SessionWriter:
 
     def _refuse_late_state(self) -> None:
         """State that was set in a finished session would be lost without a word. A program that is started again sets
-        what it set at its first start: that is no loss."""
+        what it set at its first start: that is no loss, and neither is what is saved already."""
         pending = self.state.pending() if self.recorder.epoch or not self.is_replayed else None
-        late = sorted([*(pending.state or {}), *pending.unset]) if pending is not None else []
-        if late:
+        if pending is None:
+            return
+        saved = self.recorder.fold.state
+        late = [key for key, value in (pending.state or {}).items() if key not in saved or saved[key] != value]
+        if late := sorted([*late, *pending.unset]):
             evidence = [f"not saved, because it was set after the end: s.state[{late[0]!r}]"]
             error = Finished(self.name, self.recorder.head.status, evidence=evidence)
             error.hints = ("set it before the end: in a tool, or in the loop of s.turns", *error.hints)

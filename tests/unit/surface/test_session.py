@@ -154,6 +154,15 @@ def test_a_program_that_sets_state_before_its_run_can_be_started_again(store: Pa
             assert dict(s.state) == {"start": 0}, "reading is no change"
 
 
+def test_a_loop_of_ones_own_that_sets_its_state_again_can_be_started_again(store: Path) -> None:
+    """It left by Finished, for state that was saved as it is."""
+    for _ in range(3):
+        with relight.session("a") as s:
+            s.state["url"] = {"of": ["a", 1, None]}
+            if not s.is_finished:
+                s.complete("done")
+
+
 def test_an_exception_is_not_replaced_by_state_that_is_not_saved(store: Path) -> None:
     with pytest.raises(KeyError), relight.session("a") as s:
         s.complete("done")
