@@ -203,6 +203,22 @@ def test_a_model_is_told_the_form_of_a_time() -> None:
     properties = relight.tool(t).schema("anthropic")["input_schema"]["properties"]
     assert [properties[name]["format"] for name in ("at", "on", "by")] == ["date-time", "date", "time"]
 
+    def u(
+        at: datetime.datetime | None, days: list[datetime.datetime], by: Annotated[datetime.time, "when"]
+    ) -> None: ...
+
+    inner = relight.tool(u).schema("anthropic")["input_schema"]["properties"]
+    assert [inner["at"]["anyOf"][0], inner["days"]["items"]] == [{"type": "string", "format": "date-time"}] * 2
+    assert inner["by"] == {"type": "string", "format": "time", "description": "when"}
+
+
+def test_an_annotation_may_hold_what_cannot_be_hashed() -> None:
+    def t(limit: Annotated[int, {"unit": "pages"}]) -> int:
+        return limit
+
+    assert relight.tool(t).schema("anthropic")["input_schema"]["properties"] == {"limit": {"type": "integer"}}
+    assert run({"t": t}, "t", {"limit": 2}).result == 2
+
 
 def test_a_tool_without_annotations_takes_anything() -> None:
     assert run({"t": lambda a, b=2: [a, b]}, "t", {"a": {"x": [1]}}).result == [{"x": [1]}, 2]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, time
 from pathlib import PurePath
-from types import FunctionType, MethodType, SimpleNamespace
+from types import FunctionType, MethodType, SimpleNamespace, UnionType
 from typing import Any, Final
 
 import msgspec
@@ -113,15 +113,12 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             return self._finished(parameter, adapter.json_schema(ref_template="#/$defs/{model}"), definitions)
         try:
             schemas, components = msgspec.json.schema_components(
-                [parameter.type], schema_hook=describe, ref_template="#/$defs/{name}"
+                [_with_formats(parameter.type)], schema_hook=describe, ref_template="#/$defs/{name}"
             )
         except TypeError as error:
             raise self._unsupported(parameter, error) from error
         definitions.update(components)
-        schema = dict(schemas[0])
-        if parameter.type in _TIMES:
-            schema["format"] = _TIMES[parameter.type]
-        return self._finished(parameter, schema, definitions)
+        return self._finished(parameter, dict(schemas[0]), definitions)
 
     def _finished(self, parameter: Parameter, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
         definitions.update(schema.pop("$defs", {}))
@@ -139,6 +136,18 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             f"{f' ({why[-1]})' if why else ''}",
             hints=["annotate it with a type that JSON can express, a dataclass or a pydantic model, or not at all"],
         )
+
+
+def _with_formats(annotation: Any) -> Any:
+    """The annotation, with a format at every time in it, also in `datetime | None` and in lists."""
+    if isinstance(annotation, type) and annotation in _TIMES:
+        return typing.Annotated[annotation, msgspec.Meta(extra_json_schema={"format": _TIMES[annotation]})]
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return typing.Annotated[(_with_formats(inner[0]), *inner[1:])]
+    if origin in (typing.Union, UnionType):
+        return typing.Union[tuple(map(_with_formats, inner))]  # noqa: UP007
+    return origin[tuple(map(_with_formats, inner))] if origin in (dict, list, set, tuple) else annotation
 
 
 def _pydantics(annotation: Any) -> Any:
