@@ -116,6 +116,16 @@ def test_only_finished_sessions_whose_time_is_over_go(world: Simulation) -> None
     assert rl.history.verify().ok
 
 
+@pytest.mark.parametrize("days", [1e5, 999_999_999, 1e30, float("inf"), float("nan")])
+def test_a_retention_longer_than_any_age_keeps_everything(world: Simulation, days: float) -> None:
+    """It was an OverflowError, of Python or of the database."""
+    rl = world.start()
+    with rl.session("a") as s:
+        s.complete("done")
+    assert rl.admin.sweep(Retention(finished_days=days)).sessions == []
+    assert rl.admin.kept_longer_than(days).sessions == 0
+
+
 def test_a_session_that_a_kept_fork_reads_from_stays_and_goes_with_it(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", *"123")

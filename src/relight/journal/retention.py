@@ -20,7 +20,7 @@ def due(
 ) -> list[Identity]:
     """The sessions to remove now: about `policy.max_sessions`, and never part of a family. `related` maps a session to
     those that must go with it: its direct forks, its children, its parent."""
-    limit_us = now_us - round(policy.finished_days * DAY * 1e6)
+    limit_us = ended_by_us(policy, now_us)
     over = [(head.ended_us or 0, identity) for identity, head in ended if _is_over(head, policy, limit_us)]
     over.sort(key=lambda pair: (pair[0], pair[1].id))
     going = {identity.id: identity for _, identity in over}
@@ -37,6 +37,11 @@ def due(
         if len(chosen) >= policy.max_sessions:
             break
     return list(chosen.values())
+
+
+def ended_by_us(policy: Retention, now_us: int) -> int:
+    """What ended by then may be removed; a time before any other where sessions are kept for longer than that."""
+    return int(max(-1.0, now_us - policy.finished_days * DAY * 1e6))
 
 
 def _is_over(head: Head, policy: Retention, limit_us: int) -> bool:

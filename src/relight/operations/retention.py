@@ -17,11 +17,11 @@ import msgspec
 from relight.errors import Conflict, NotFound, UsageError
 from relight.history.listing import every_session
 from relight.journal.queues.small_records import pack_record, unpack_record
-from relight.journal.retention import days_text, is_due, retention_days
+from relight.journal.retention import days_text, ended_by_us, is_due, retention_days
 from relight.ports.store import ExpiringStore, Query
 from relight.sessions.context import Context
 from relight.values.checkpoint import at
-from relight.values.policy import DAY, Policy, Retention, StoredPolicy
+from relight.values.policy import Policy, Retention, StoredPolicy
 from relight.values.tombstone import MAX_TOMBSTONES, Tombstone, digest_of
 
 SETTING: Final = "RELIGHT_RETENTION"
@@ -68,7 +68,7 @@ def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
 def kept_longer_than(context: Context, days: float, *, most: int = MAX_SCANNED) -> Kept:
     """How many finished sessions a policy of so many days would remove, with the size of their journals. Counts the
     newest `most`; `sweep --dry-run` is exact, and includes files."""
-    before_us = context.clock.now_us() - round(days * DAY * 1e6)
+    before_us = ended_by_us(Retention(finished_days=days), context.clock.now_us())
     scanned = sessions = size = 0
     for record in islice(every_session(context.store, Query(statuses=Retention().statuses)), most):
         scanned += 1

@@ -6,12 +6,12 @@ from typing import Final
 
 from relight.errors import Conflict
 from relight.history.listing import directly_below, oldest_first
-from relight.journal.retention import due
+from relight.journal.retention import due, ended_by_us
 from relight.operations.remove import KINDS, Removed, remove_sessions
 from relight.operations.retention import claim_sweep
 from relight.ports.store import Query, Record
 from relight.sessions.context import Context
-from relight.values.policy import DAY, Retention
+from relight.values.policy import Retention
 from relight.values.session import Head, Identity
 
 _SWEEP_TRIES: Final = 20
@@ -77,8 +77,7 @@ def _due(context: Context, policy: Retention) -> list[tuple[Identity, Head]]:
     """What a sweep removes now. Read are the sessions that are old enough, those begun first before the others, until
     as many may go as one sweep removes; and their families, whatever the age."""
     now_us = context.clock.now_us()
-    limit_us = now_us - round(policy.finished_days * DAY * 1e6)
-    begun_by_then = Query(statuses=policy.statuses, before=(limit_us + 1, ""))
+    begun_by_then = Query(statuses=policy.statuses, before=(ended_by_us(policy, now_us) + 1, ""))
     found: dict[str, tuple[Identity, Head]] = {}
     related: dict[str, list[str]] = {}
     going: list[Identity] = []
