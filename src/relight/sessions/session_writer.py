@@ -416,8 +416,9 @@ class SessionWriter:
         with self.recorder.lock:
             # A tool in a thread cannot be stopped. Releasing the lease while it runs would let the next attempt find a
             # call in doubt that has not even ended, so the block ends later, with the last effect.
-            if self.running and not self._closed:
-                self._closed, self._exit_error = True, (error,)
+            if self.running:
+                if not self._closed:  # once: a block may be left after `close()` in it
+                    self._closed, self._exit_error = True, (error,)
                 return
         self._end_block(error)
 

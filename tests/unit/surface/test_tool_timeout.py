@@ -43,6 +43,27 @@ def ended_awaited(tool: Any) -> Any:
     return asyncio.run(asyncio.wait_for(main(), BOUND_SECONDS))
 
 
+def test_a_block_that_is_left_after_close_keeps_the_lease_until_its_tools_have_ended() -> None:
+    """The second of the two gave it away, and the tool ran beside the next attempt."""
+    go = threading.Event()
+
+    @relight.tool(timeout=SHORT)
+    def hangs() -> None:
+        go.wait(BOUND_SECONDS)
+
+    with relight.open("memory:") as rl:
+        with rl.session("a") as s:
+            s.append(call("c1", "hangs"))
+            s.run_tool(s.pending_calls()[0], [hangs])
+            s.close()
+        s.close()
+        with pytest.raises(LeaseHeld, match="until c1 has ended"):
+            rl.session("a")
+        go.set()
+        wait_for(lambda: rl.sessions.get("a").status == "terminated")
+        rl.session("a").close()
+
+
 @pytest.mark.parametrize(("effect", "text"), [("once", "outcome unknown"), ("pure", "TimeoutError: it did not end")])
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_function_that_hangs_lets_its_caller_continue_and_keeps_the_lease_until_it_ends(
