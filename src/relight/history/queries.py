@@ -13,6 +13,7 @@ from relight.history import events, listing
 from relight.history.listing import Relation
 from relight.history.loading import Found, chain_of, resolve
 from relight.journal.lineage import stretches
+from relight.journal.search.names import asked
 from relight.journal.status import evidence_lines
 from relight.ports.store import Query, Record
 from relight.sessions.context import Context
@@ -132,11 +133,11 @@ def _first_of(context: Context, identity: Identity) -> Record:
 def search(context: Context, found: Found, text: str, *, after: int, most: int) -> Hits:
     """Steps that contain a text in messages, calls, results or reasons. All are counted; the first `most` after a
     seq are returned."""
-    wanted, count = text.casefold(), 0
+    wanted, count = asked(text), 0
     hits: list[Hit] = []
     for event in events.history(context, found):
         words = _text_of(event)
-        position = words.casefold().find(wanted)
+        position = asked(words).find(wanted)
         if position < 0:
             continue
         count += 1

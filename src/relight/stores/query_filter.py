@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relight.journal.search.names import searchable
+from relight.journal.search.names import asked, searchable
 from relight.ports.store import Query, Record
 
 
@@ -22,4 +22,4 @@ def matches(record: Record, query: Query) -> bool:
         return False
     if any(identity.labels.get(key) != value for key, value in query.labels.items()):
         return False
-    return query.text is None or query.text.casefold() in searchable(identity)
+    return query.text is None or asked(query.text) in searchable(identity)

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open
-from relight.journal.search.names import older_searchable, searchable
+from relight.journal.search.names import asked, older_searchable, searchable
 from relight.ports.store import CheckpointRow, Query, Record
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
@@ -185,7 +185,7 @@ class SqlRows(Generic[_Text]):
             "parent": self.optional(query.parent),
             "agent": self.optional(query.agent),
             "provider": self.optional(query.provider),
-            "text": self._to_searched(query.text.casefold()) if query.text is not None else None,
+            "text": self._to_searched(asked(query.text)) if query.text is not None else None,
             "created_since_us": query.created_since_us,
             "before_us": before_us,
             "before_id": self._to_stored(before_id),

@@ -99,7 +99,11 @@ def test_a_name_may_be_in_any_script_and_is_one_name_however_it_is_spelled(world
         spelled = unicodedata.normalize("NFD", name)
         with rl.session(spelled) as s:
             assert (s.id, s.name) == (known, name)
+            s.append({"role": "user", "content": name})
         assert rl.sessions.get(spelled).id == known
+        for part in (name, spelled, name.upper()):
+            assert known in [one.id for one in rl.sessions.list(search=part)], ascii(part)
+            assert [hit.text for hit in rl.history.search(known, part).hits] == [f"user {name}"], ascii(part)
     with pytest.raises(Conflict):
         rl.history.fork("ремонт", name=unicodedata.normalize("NFD", "Zoë"))
 

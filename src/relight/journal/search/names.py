@@ -9,7 +9,15 @@ from relight.values.session import Identity
 
 def named_text(identity: Identity) -> str:
     """All texts by which a session is found, as they were given, in one form of Unicode."""
-    text = _joined(identity)
+    return _composed(_joined(identity))
+
+
+def asked(text: str) -> str:
+    """The text to look for in `searchable`, however its accents were typed."""
+    return _composed(text).casefold()
+
+
+def _composed(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
 
 
