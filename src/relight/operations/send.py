@@ -57,7 +57,7 @@ def _refuse_answer(context: Context, found: Found, head: Head, text: str) -> Non
         raise Conflict(f"{name}: it waits for a decision about a tool call: approve or deny", hints=hints)
     if asking is not None and head.wake_us is not None and head.wake_us <= context.clock.now_us():
         instead = f"the default, {asking.default[0]!r}, is the answer" if asking.default else "there is no answer"
-        hints = [f"go on: relight resume {name}"]
+        hints = [f"go on: relight resume {name}" if found.identity.command else "run your program again"]
         raise Conflict(f"{name}: the time for an answer is over; {instead}", hints=hints)
     if asking is None or not asking.choices:
         return _refuse_empty(text, "answer")

@@ -126,8 +126,9 @@ def test_the_default_is_the_answer_once_the_time_is_over_and_asking_again_gives_
 def test_an_answer_after_the_time_is_refused_and_the_default_counts(world: Simulation) -> None:
     assert ask(world, timeout=60, default="no") is None
     world.time.advance(61)
-    with pytest.raises(Conflict, match="the time for an answer is over; the default, 'no', is the answer"):
+    with pytest.raises(Conflict, match="the time for an answer is over; the default, 'no', is the answer") as refused:
         world.start().runs.send("w", "yes")
+    assert refused.value.hints == ("run your program again",), "relight did not start it"
     assert ask(world, timeout=60, default="no") == "no"
 
 
