@@ -282,10 +282,10 @@ class Session:
     def partial(self, value: Any) -> Checkpoint:
         """Record a partial result: visible to readers at once, and still there after a crash."""
         value = isolated(value)
-        batch = self._writer.batch.get()
-        if batch is not None:
-            batch.partial.append(value)
-            return batch.checkpoint
+        with self._recorder.lock:
+            if (batch := self._writer.open_batch) is not None:
+                batch.partial.append(value)
+                return batch.checkpoint
         return self._writer.record("mark", Changes(partial=[value]))
 
     def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
@@ -441,8 +441,8 @@ class BatchBlock:
     def __enter__(self) -> BatchBlock:
         self._writer.refuse_in_batch("batch")
         self._writer.check_open()
-        self._mark = self._writer.state.mark()
         self._batch = self._writer.new_batch(self._label)
+        self._mark = self._writer.state.mark(self._batch)
         self._writer.batch.set(self._batch)
         return self
 
@@ -455,6 +455,8 @@ class BatchBlock:
     ) -> None:
         writer, batch = self._writer, self._batch
         self.leave()
+        with writer.recorder.lock:
+            batch.is_over = True
         if error is not None:
             writer.state.roll_back(self._mark)
             return
@@ -467,6 +469,7 @@ class BatchBlock:
         except BaseException:
             writer.state.roll_back(self._mark)  # or the next step would save half of the block
             raise
+        writer.state.forget(self._mark)
         if batch.messages:
             writer.note_reply(batch.messages, batch.usage, writer.recorder.identity.model)
             writer.stop_own_loop()

@@ -62,6 +62,14 @@ class Batch:
         self.partial: list[Any] = []
         self.checkpoint = checkpoint
         """as the block will be committed; filled in by `committed`"""
+        self.is_over = False
+        """the block was left: what a task or thread that began inside still adds is committed on its own"""
+
+    def add(self, messages: list[dict[str, Any]], spent: Usage | None) -> Checkpoint:
+        """Add messages, and their usage."""
+        self.messages += messages
+        self.usage = self.usage + spent if self.usage is not None and spent is not None else spent or self.usage
+        return self.checkpoint
 
     def committed(self, checkpoint: Checkpoint) -> None:
         """Make the checkpoint that the block's appends have returned the one that it was committed as."""
@@ -98,8 +106,9 @@ class SessionWriter:
         self.files = files
         self._open_files = open_files
         self._lease_seconds = lease_seconds
-        self.state = StateMap(lambda: recorder.fold.state)  # no reference to self: a dropped session is gone at once
         self.batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
+        # No reference to self: a dropped session is gone at once.
+        self.state = StateMap(lambda: recorder.fold.state, self.batch.get)
         self.running: set[EffectKey] = set()
         """effects that run in this attempt, and so are not in doubt"""
         self.used_answers: list[str] = []
@@ -142,10 +151,16 @@ class SessionWriter:
         """Whether a verdict is recorded."""
         return self.recorder.head.status in ENDED
 
+    @property
+    def open_batch(self) -> Batch | None:
+        """The batch of this context. Under the recorder's lock it is not left meanwhile."""
+        batch = self.batch.get()
+        return None if batch is None or batch.is_over else batch
+
     def messages(self) -> list[dict[str, Any]]:
         """Copies of the conversation, with what an open batch of this context adds."""
-        batch = self.batch.get()
         with self.recorder.lock:
+            batch = self.open_batch
             whole = self.recorder.fold.messages + (batch.messages if batch is not None else [])
         return unshared(whole)  # outside the lock: stored messages never change
 
@@ -196,11 +211,10 @@ class SessionWriter:
         spent, model = None, self.recorder.identity.model or model
         if usage is not None:
             spent = limits.priced(self.context, spent_of(usage), model, kept_long(usage))
-        batch = self.batch.get()
-        if batch is not None:
-            batch.messages += messages
-            batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
-            return batch.checkpoint
+        if self.batch.get() is not None:
+            with self.recorder.lock:
+                if (batch := self.open_batch) is not None:
+                    return batch.add(messages, spent)
         changes = Changes(messages=messages, usage=spent, prompt=prompt, stop=stop)
         checkpoint = yield from self.record_program("message", changes)
         if self._is_limited:
@@ -310,7 +324,7 @@ class SessionWriter:
             raise Finished(self.name, recorder.head.status)
 
     def refuse_in_batch(self, verb: str) -> None:
-        if self.batch.get() is not None:
+        if self.open_batch is not None:
             raise UsageError(f"{verb} cannot be part of a batch() block: it commits on its own")
 
     def new_batch(self, label: str | None) -> Batch:

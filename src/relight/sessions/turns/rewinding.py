@@ -56,6 +56,6 @@ def _to(writer: SessionWriter, view: View) -> Checkpoint:
     move = Move(verb="rewind", heads=(head.head, view.head), before=head_state(context, head))
     committed = recorder.commit("rewind", Changes(note=end_note(move, begun=None, restores={})), view=view)
     # What belongs to the branch that was left: state that no step has saved, answers not used yet.
-    writer.state.roll_back(({}, set()))
+    writer.state.clear()
     writer.used_answers = []
     return committed
