@@ -9,13 +9,14 @@ other gets LeaseHeld. Nothing is repaired here: open calls stay open until the p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from relight.errors import Conflict, Finished, LeaseHeld, NotFound, NotResumable, UsageError
+from relight.errors import Conflict, Finished, LeaseHeld, NotFound, NotResumable, RelightError, UsageError
 from relight.history.loading import Found, by_prefix, load, resolve
 from relight.journal import leases
 from relight.journal.codec import isolated
@@ -182,6 +183,20 @@ def release_name(context: Context, found: Found) -> None:
     later."""
     names.release_archived(context, found.identity.name)
     context.store.update(found.identity.id, partial(msgspec.structs.replace, name=None))
+
+
+@contextmanager
+def released_name(context: Context, found: Found) -> Iterator[None]:
+    """Free the name of this session for the one that is created inside. If that is refused, it has its name as
+    before."""
+    release_name(context, found)
+    try:
+        yield
+    except BaseException:
+        before = {"name": found.identity.name, "former_name": found.identity.former_name}
+        with suppress(RelightError):  # another session has the name by now, or the store does not answer
+            context.store.update(found.identity.id, lambda now: msgspec.structs.replace(now, **before))
+        raise
 
 
 def take_inherited(context: Context, name: str) -> tuple[Found | None, str | None]:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 
 import relight
-from relight.errors import Ambiguous, Conflict, InvalidName, NotFound, NotResumable
+from relight.errors import (
+    Ambiguous,
+    Conflict,
+    InvalidName,
+    NotFound,
+    NotResumable,
+    RelightError,
+    StoreFull,
+    UsageError,
+)
 from relight.testing.clock import SeededEntropy
 from relight.values.session import Head, Identity
 from tests.support.simulation import Simulation
 from tests.unit.sessions.test_branching import user, write
+
+SECRET = "sk-ant-api03-" + "Ab1" * 30
 
 
 class Alike(SeededEntropy):
@@ -46,6 +58,54 @@ def test_begun_anew_under_a_prefix_the_other_session_keeps_its_name(world: Simul
     with rl.session(known[:8], resume=False) as s:
         assert s.id != known
     assert rl.sessions.get("first").id == known
+
+
+@pytest.mark.parametrize("end", ["left", "completed", "archived"])
+@pytest.mark.parametrize("ref", ["job", "job@2", "anew", "other"])
+def test_an_opening_that_is_refused_leaves_everything_as_it_was(tmp_path: Path, end: str, ref: str) -> None:
+    with relight.open(tmp_path / "relight.db") as rl:
+        with rl.session("job") as s:
+            s.append(user("1"))
+            if end != "left":
+                s.complete("done")
+        if end == "archived":
+            rl.sessions.archive("job")
+        before = list(rl.sessions.list())
+        with pytest.raises(RelightError) as caught:
+            rl.session(ref.replace("anew", "job"), resume=ref != "anew", key=f"order {SECRET}")
+        assert SECRET not in str(caught.value)
+        assert list(rl.sessions.list()) == before
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_session_has_its_name_again_where_the_one_begun_anew_cannot_be_created(
+    tmp_path: Path, archived: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with relight.open(tmp_path / "relight.db") as rl:
+        with rl.session("job") as s:
+            s.complete()
+        if archived:
+            rl.sessions.archive("job")
+        before = list(rl.sessions.list())
+
+        def refuse(*_: object) -> None:
+            raise StoreFull("the disk")
+
+        with monkeypatch.context() as full, pytest.raises(StoreFull):
+            full.setattr(rl.store, "create", refuse)
+            rl.session("job", resume=False)
+        assert list(rl.sessions.list()) == before
+        with rl.session("job", resume=False) as new:
+            assert rl.sessions.get("job").id == new.id
+
+
+def test_a_child_that_is_refused_is_not_recorded_as_spawned(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("parent") as s:
+        before = s.head
+        with pytest.raises(UsageError, match="secret"):
+            s.spawn("kid", key=SECRET)
+        assert s.head == before and s.children() == []
 
 
 def test_an_archived_name_is_free_and_an_unarchived_one_is_not(world: Simulation) -> None:

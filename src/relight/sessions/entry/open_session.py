@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from relight.errors import Conflict, Finished, NotFound, UsageError, WorkspaceUnusable
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
+from relight.journal.redaction.recorded_fields import refuse_secret
 from relight.sessions import limits, opening
 from relight.sessions.context import Context
 from relight.sessions.entry.options import SessionOptions, refuse_unknown
@@ -59,6 +60,7 @@ def open_session(
     )
     allowed = limits.allowance(**{what: options.get(what) for what in ("budget", "budget_tokens", "time_limit")})
     check_text(name, "the name")
+    refuse_secret(options.get("key"), "the key", context.redactor)  # here, where nothing has changed yet
     if parent is not None:
         child = children.of_session(context, parent, name)
     found, owner = opening.take_inherited(context, name) if child is None or child.writer is None else (None, None)
@@ -82,10 +84,10 @@ def open_session(
             identity = capture.fitted(context, identity, workspace, snapshot)
         if child is not None:
             children.announce(context, child, identity)
-        elif found is not None and found.identity.name == name:
-            opening.release_name(context, found)
+        former = found if child is None and found is not None and found.identity.name == name else None
         try:
-            found, taken = opening.create(context, identity), None
+            with opening.released_name(context, former) if former is not None else nullcontext():
+                found, taken = opening.create(context, identity), None
         except Conflict:
             # Another process or thread created the name after we looked: then it is that session that is opened.
             if not resume or identity.name is None or context.store.find_named(identity.name) is None:
