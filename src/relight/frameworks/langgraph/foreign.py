@@ -187,6 +187,15 @@ def _fields(mark: str, *names: str) -> Callable[[Any], Any]:
     return lambda held: {MARK: mark, "v": {name: held[name] for name in names if held.get(name) is not None}}
 
 
+def _item(held: Any) -> Any:
+    made = {name: {MARK: "datetime", "v": held[name]} for name in ("created_at", "updated_at")}
+    return {MARK: "item", "v": {name: held[name] for name in ("value", "key", "namespace")} | made}
+
+
+def _secret(held: Any) -> Any:
+    return {MARK: "secret", "v": {"value": held}}
+
+
 _STANDARD: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
     ("uuid", "UUID"): lambda held: {MARK: "uuid", "v": str(UUID(held))},
     ("decimal", "Decimal"): _text("decimal"),
@@ -211,4 +220,8 @@ _STANDARD: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
     ("langgraph.types", "Interrupt"): _fields("interrupt", "value", "id", "response_schema"),
     ("langgraph.types", "Command"): _fields("command", "graph", "update", "resume", "goto"),
     ("langgraph.types", "Overwrite"): _fields("overwrite", "value"),
+    ("langgraph.store.base", "Item"): _item,
+    ("langgraph.store.base", "SearchItem"): _item,  # kept there without its score
+    ("pydantic.types", "SecretStr"): _secret,
+    ("pydantic.types", "SecretBytes"): _secret,
 }

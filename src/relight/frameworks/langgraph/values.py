@@ -22,9 +22,8 @@ import sys
 from base64 import b64decode, b64encode
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
-from enum import Enum
 from functools import cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -34,7 +33,16 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from relight.errors import InvalidMessage, UnknownType, UsageError
-from relight.frameworks.langgraph import enums
+from relight.frameworks.langgraph.objects import (
+    FITS,
+    MADE,
+    SELF,
+    attributes_of,
+    fields_of,
+    model_fields,
+    model_made,
+    way_of,
+)
 from relight.frameworks.langgraph.redaction import MARK, redacting
 from relight.journal.codec import decode_value, encoded
 from relight.values.policy import LIMITS
@@ -44,7 +52,6 @@ if TYPE_CHECKING:
 
 _MARK_BYTES: Final = b"\xa1$"
 """the mark in MessagePack; data without it needs no translation"""
-_SELF: Final = frozenset({str, int, bool, type(None)})
 _ADDRESSES: Final = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
 _MAPPINGS: Final = (defaultdict, OrderedDict, Counter)
 """mappings that are stored as plain ones"""
@@ -67,7 +74,7 @@ class Values:
 
     def register(self, kind: type) -> None:
         """Allow a pydantic model, a dataclass, a named tuple or an enum, under its own name."""
-        if not isinstance(kind, type) or _way(kind) is None:
+        if not isinstance(kind, type) or way_of(kind) is None:
             raise UsageError(
                 f"{kind!r} cannot be registered: only pydantic models, dataclasses, named tuples and enums can",
                 hints=["turn it into plain data before it goes into a channel"],
@@ -104,13 +111,13 @@ class Values:
     def encode(self, value: Any, path: str, depth: int = 0) -> Any:
         """The value as data; `path` is its location, for error messages."""
         kind = type(value)
-        if kind in _SELF:
+        if kind in SELF:
             return value
         if depth > LIMITS.depth:
             raise InvalidMessage(f"nested deeper than {LIMITS.depth}", path=path)
         if kind is list:
             return [
-                one if type(one) in _SELF else self.encode(one, f"{path}[{at}]", depth + 1)
+                one if type(one) in SELF else self.encode(one, f"{path}[{at}]", depth + 1)
                 for at, one in enumerate(value)
             ]
         if kind is dict or kind in _MAPPINGS:
@@ -125,7 +132,7 @@ class Values:
     def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         if all(type(key) is str for key in value) and MARK not in value:
             return {
-                key: one if type(one) in _SELF else self.encode(one, f"{path}.{key}", depth + 1)
+                key: one if type(one) in SELF else self.encode(one, f"{path}.{key}", depth + 1)
                 for key, one in value.items()
             }
         pairs = [
@@ -137,8 +144,8 @@ class Values:
     def _object(self, value: Any, kind: type, path: str, depth: int) -> Any:
         name = _message_names().get(kind)
         if name is not None:
-            return {MARK: "message", "t": name, "v": self._fields(_model_fields(value, kind), path, depth)}
-        name, way = self._types.get(kind), _way(kind)
+            return {MARK: "message", "t": name, "v": self._fields(model_fields(value, kind), path, depth)}
+        name, way = self._types.get(kind), way_of(kind)
         if name is None:
             own = _own_names().get(type_name(kind))
             if own is not None:
@@ -147,7 +154,7 @@ class Values:
                 return {MARK: "error", "v": _shown(value)}
         if way is not None:
             name = name or self._know(kind)
-            return {MARK: way, "t": name, "v": self._fields(_taken(value, kind, way), path, depth)}
+            return {MARK: way, "t": name, **self._own(value, kind, way, path, depth)}
         if isinstance(value, PurePath):
             mark = "windows_path" if isinstance(value, PureWindowsPath) else "path"
             return {MARK: mark if isinstance(value, Path) else f"pure_{mark}", "v": str(value)}
@@ -158,10 +165,20 @@ class Values:
                 return {MARK: standard.mark, "v": self.encode(standard.take(value), path, depth + 1)}
         raise UnknownType(type_name(kind), path=path)
 
+    def _own(self, value: Any, kind: Any, way: str, path: str, depth: int) -> dict[str, Any]:
+        """What is stored of an object of the program's own class."""
+        fields = fields_of(value, kind, way)
+        data = self._fields(fields, path, depth)
+        if way == "data":
+            data |= self._fields(attributes_of(value, kind), path, depth)
+        if way == "model" and not value.__pydantic_fields_set__ >= fields.keys() & kind.model_fields.keys():
+            return {"v": data, "set": sorted(value.__pydantic_fields_set__)}
+        return {"v": data}
+
     def _fields(self, fields: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
         """Fields by name; they are attribute names, so none can be a mark."""
         return {
-            key: one if type(one) in _SELF else self.encode(one, f"{path}.{key}", depth + 1)
+            key: one if type(one) in SELF else self.encode(one, f"{path}.{key}", depth + 1)
             for key, one in fields.items()
         }
 
@@ -176,11 +193,11 @@ class Values:
         """The value of a piece of data."""
         kind = type(data)
         if kind is list:
-            return [one if type(one) in _SELF else self.decode(one, f"{path}[{at}]") for at, one in enumerate(data)]
+            return [one if type(one) in SELF else self.decode(one, f"{path}[{at}]") for at, one in enumerate(data)]
         if kind is not dict:
             return data
         if MARK not in data:
-            return {key: one if type(one) in _SELF else self.decode(one, f"{path}.{key}") for key, one in data.items()}
+            return {key: one if type(one) in SELF else self.decode(one, f"{path}.{key}") for key, one in data.items()}
         return self._marked(data, path)
 
     def _marked(self, data: dict[str, Any], path: str) -> Any:
@@ -189,7 +206,7 @@ class Values:
         try:
             if mark == "message":
                 return self._message(data, path)
-            if mark in _MADE:
+            if mark in MADE:
                 return self._registered(mark, data, path)
             if mark == "map":
                 return {_key(self.decode(key, path)): self.decode(one, path) for key, one in held}
@@ -203,22 +220,24 @@ class Values:
             raise InvalidMessage(f"a stored {mark!r} that cannot be one: {error}", path=path) from None
 
     def _decoded(self, fields: Any, path: str) -> dict[str, Any]:
-        return {key: one if type(one) in _SELF else self.decode(one, f"{path}.{key}") for key, one in fields.items()}
+        return {key: one if type(one) in SELF else self.decode(one, f"{path}.{key}") for key, one in fields.items()}
 
     def _message(self, data: dict[str, Any], path: str) -> Any:
         kind = _messages().get(data["t"])
         if kind is None:
             raise UnknownType(f"langchain_core.messages.{data['t']}", path=path, stored=True)
-        return _model_made(kind, self._decoded(data["v"], path))
+        return model_made(kind, self._decoded(data["v"], path))
 
     def _registered(self, mark: str, data: dict[str, Any], path: str) -> Any:
         name = str(data["t"])
         kind = self._named.get(name) or _imported(name)
         if mark == "dump" and kind not in self._registered_types:
             kind = None  # its validators are code: they run for classes that the program registered, and no others
-        if kind is None or _way(kind) not in _FITS[mark]:
+        if kind is None or way_of(kind) not in FITS[mark]:
             raise UnknownType(name, path=path, stored=True)
-        return _MADE[mark](kind, self._decoded(data["v"], path))
+        if mark == "model":
+            return model_made(kind, self._decoded(data["v"], path), data.get("set"))
+        return MADE[mark](kind, self._decoded(data["v"], path))
 
 
 _PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
@@ -244,7 +263,7 @@ def _imported(name: str) -> type | None:
         found: Any = module
         for part in parts[cut:]:
             found = vars(found).get(part) if isinstance(found, type | ModuleType) else None
-        return found if isinstance(found, type) and _way(found) is not None and type_name(found) == name else None
+        return found if isinstance(found, type) and way_of(found) is not None and type_name(found) == name else None
     return None
 
 
@@ -277,21 +296,34 @@ class _Way:
 
 
 def _timezone_taken(value: timezone) -> list[Any]:
+    """Offset and name of a fixed time zone."""
     offset = value.utcoffset(None)
     return [offset.days * 86400 + offset.seconds + offset.microseconds / 1e6, value.tzname(None)]
 
 
 def _timezone_made(data: list[Any]) -> timezone:
+    """The fixed time zone again."""
     offset = timedelta(seconds=data[0])
     plain = timezone(offset)
     return plain if data[1] in (None, plain.tzname(None)) else timezone(offset, data[1])
 
 
 def _moment_taken(value: datetime | time) -> Any:
-    zone = value.tzinfo
+    """A point in time, or a time of day: its text, and where it has a zone, that."""
+    zone = _kept(value)
     if zone is None and not value.fold:
         return value.isoformat()
     return [value.replace(tzinfo=None, fold=0).isoformat(), zone, value.fold]
+
+
+def _kept(value: datetime | time) -> tzinfo | None:
+    """Its time zone as one of the standard library: those of pydantic, pytz or dateutil are code, and the moment keeps
+    its offset, as by LangGraph's own savers. The zone itself, which is then refused, where it has none."""
+    zone = value.tzinfo
+    if zone is None or isinstance(zone, timezone) or (isinstance(zone, ZoneInfo) and zone.key is not None):
+        return zone
+    offset = value.utcoffset()
+    return zone if offset is None else timezone(offset)
 
 
 def _moment_made(kind: Any) -> Callable[[Any], Any]:
@@ -303,14 +335,15 @@ def _moment_made(kind: Any) -> Callable[[Any], Any]:
     return make
 
 
+def _span_taken(value: timedelta) -> list[int]:
+    """A duration by its parts."""
+    return [value.days, value.seconds, value.microseconds]
+
+
 def _float_made(text: str) -> float:
     if text not in ("nan", "inf", "-inf"):
         raise ValueError(f"{text!r} is no float that needs a mark")
     return float(text)
-
-
-def _span_taken(value: timedelta) -> list[int]:
-    return [value.days, value.seconds, value.microseconds]
 
 
 _STANDARD: Final[dict[type, _Way]] = {
@@ -373,9 +406,10 @@ def _snapshot(value: Any) -> Any:
 
 
 def _item(fields: dict[str, Any]) -> Any:
-    from langgraph.store.base import Item
+    from langgraph.store.base import Item, SearchItem
 
-    return Item(**{**fields, "namespace": tuple(fields["namespace"])})
+    kind = SearchItem if "score" in fields else Item
+    return kind(**{**fields, "namespace": tuple(fields["namespace"])})
 
 
 def _secret(value: Any) -> Any:
@@ -399,6 +433,7 @@ _OWN: Final[dict[str, _Way]] = {
     "timeout": _Way("timeout", dataclasses.asdict, lambda data: _types().TimeoutPolicy(**data)),
     "snapshot": _Way("snapshot", _attributes("value"), lambda data: _snapshot(data["value"])),
     "item": _Way("item", _attributes(*_ITEM), _item),
+    "found": _Way("found", _attributes(*_ITEM, "score"), _item),
     "secret": _Way("secret", lambda value: {"value": value.get_secret_value()}, lambda data: _secret(data["value"])),
 }
 
@@ -413,6 +448,7 @@ def _own_names() -> dict[str, str]:
         "langgraph.types.TimeoutPolicy": "timeout",
         "langgraph.checkpoint.serde.types._DeltaSnapshot": "snapshot",
         "langgraph.store.base.Item": "item",
+        "langgraph.store.base.SearchItem": "found",
         "pydantic.types.SecretStr": "secret",
         "pydantic.types.SecretBytes": "secret",
     }
@@ -438,155 +474,3 @@ def _messages() -> dict[str, type]:
 @cache
 def _message_names() -> dict[type, str]:
     return {kind: name for name, kind in _messages().items()}
-
-
-# -- models, dataclasses, named tuples, enums ----------------------------------------------------------------------
-
-
-@cache
-def _way(kind: type) -> str | None:
-    """How values of a type are stored: model, data, tuple_of or enum; None if they cannot be."""
-    if issubclass(kind, Enum):
-        return "enum"
-    if hasattr(kind, "model_fields") and hasattr(kind, "__pydantic_fields_set__"):
-        return "model"
-    if dataclasses.is_dataclass(kind):
-        return "data"
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return "tuple_of"
-    return None
-
-
-def _taken(value: Any, kind: type, way: str) -> dict[str, Any]:
-    if way == "model":
-        return _model_fields(value, kind)
-    if way == "enum":
-        return enums.taken(value)
-    if way == "tuple_of":
-        return dict(zip(kind._fields, value, strict=True))  # type: ignore[attr-defined]
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
-
-
-@cache
-def _defaults(kind: Any) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
-    """Defaults of a model's fields: constants, and factories."""
-    constants: dict[str, Any] = {}
-    made: dict[str, Callable[[], Any]] = {}
-    for name, field in kind.model_fields.items():
-        if field.default_factory is not None:
-            made[name] = _factory(field)
-        elif not field.is_required():
-            value = field.default
-            if type(value) in (list, dict, set):
-                made[name] = value.copy
-            else:
-                constants[name] = value
-    return constants, made
-
-
-def _never() -> Any:
-    raise ValueError("its default depends on other fields")
-
-
-def _factory(field: Any) -> Callable[[], Any]:
-    if field.default_factory_takes_validated_data:
-        return _never
-    factory: Callable[[], Any] = field.default_factory
-    return factory
-
-
-def _model_fields(value: Any, kind: type) -> dict[str, Any]:
-    """The fields that differ from their defaults."""
-    constants, made = _defaults(kind)
-    fields = {
-        name: one
-        for name, one in value.__dict__.items()
-        if not (
-            (name in constants and type(one) in _SELF and type(one) is type(constants[name]) and one == constants[name])
-            or (not one and name in made and type(one) in (list, dict) and made[name] is type(one))
-        )
-    }
-    extra = value.__pydantic_extra__
-    return {**fields, **extra} if extra else fields
-
-
-def _model_made(kind: Any, fields: dict[str, Any]) -> Any:
-    """Construct the model without its validators, which have accepted these values before."""
-    constants, made = _defaults(kind)
-    known = kind.model_fields
-    own = dict(constants)
-    extra: dict[str, Any] = {}
-    for name, one in fields.items():
-        (own if name in known else extra)[name] = one
-    for name in known:
-        if name not in own:
-            factory = made.get(name)
-            if factory is None:
-                raise ValueError(f"{kind.__name__} has no value for its field {name}")
-            own[name] = factory()
-    model = object.__new__(kind)  # not its own __new__, which may be code
-    keeps_extra = kind.model_config.get("extra") == "allow"
-    state = {
-        "__dict__": {name: own[name] for name in known},
-        "__pydantic_fields_set__": set(fields) & set(known),
-        "__pydantic_extra__": extra if keeps_extra else None,
-        "__pydantic_private__": _private(kind),
-    }
-    _base_model().__setstate__(model, state)
-    return model
-
-
-def _private(kind: Any) -> dict[str, Any] | None:
-    """Private attributes are not stored: they get the values of a new model."""
-    attributes = kind.__private_attributes__
-    if not attributes:
-        return None
-    begun = {name: attribute.get_default() for name, attribute in attributes.items()}
-    return {name: one for name, one in begun.items() if type(one).__name__ != "PydanticUndefinedType"}
-
-
-@cache
-def _base_model() -> Any:
-    from pydantic import BaseModel
-
-    return BaseModel
-
-
-def _data_made(kind: Any, fields: dict[str, Any]) -> Any:
-    made = object.__new__(kind)
-    for field in dataclasses.fields(kind):
-        if field.name in fields:
-            value = fields[field.name]
-        elif field.default is not dataclasses.MISSING:
-            value = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            value = field.default_factory()
-        else:
-            raise ValueError(f"{kind.__name__} has no value for its field {field.name}")
-        object.__setattr__(made, field.name, value)
-    return made
-
-
-def _tuple_made(kind: Any, fields: dict[str, Any]) -> Any:
-    return tuple.__new__(kind, [fields[name] for name in kind._fields])
-
-
-def _record_made(kind: Any, fields: dict[str, Any]) -> Any:
-    return _tuple_made(kind, fields) if _way(kind) == "tuple_of" else _data_made(kind, fields)
-
-
-_MADE: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {
-    "model": _model_made,
-    "data": _record_made,
-    "tuple_of": _tuple_made,
-    "enum": enums.made,
-    "dump": lambda kind, fields: kind.model_validate(fields),
-}
-_FITS: Final[dict[str, tuple[str, ...]]] = {
-    "model": ("model",),
-    "data": ("data", "tuple_of"),  # LangGraph's own savers did not tell them apart
-    "tuple_of": ("tuple_of",),
-    "enum": ("enum",),
-    "dump": ("model",),
-}
-"""`dump`: a model stored by another saver without the types of its fields; its validators restore them"""

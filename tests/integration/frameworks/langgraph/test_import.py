@@ -21,8 +21,9 @@ from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.store.base import Item, SearchItem
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 import relight
 from relight.cli.main import main
@@ -55,7 +56,12 @@ class Shop(Chat):
     note: Any
 
 
-FOUND = {"order": Order(parts=[Part(name="a")]), "note": [Note("n"), Size.SMALL, datetime(2026, 1, 1, tzinfo=UTC)]}
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ITEM: dict[str, Any] = {"key": "k", "namespace": ("a", "b"), "value": {"x": 1}, "created_at": NOON, "updated_at": NOON}
+FOUND = {
+    "order": Order(parts=[Part(name="a")]),
+    "note": [Note("n"), Size.SMALL, NOON, Item(**ITEM), SearchItem(**ITEM), SecretStr("s")],
+}
 
 
 def shopping() -> Any:
