@@ -160,6 +160,6 @@ def _print(value: Any) -> list[Any] | None:
             return None
         parts = list(held.values())
     for part in parts[:_FEW]:
-        if part and type(part) in _MUTABLE:
+        if type(part) in _MUTABLE and part:
             parts.extend(part.values() if type(part) is dict else part)
     return parts

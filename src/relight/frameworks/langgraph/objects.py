@@ -125,7 +125,7 @@ def model_fields(value: Any, kind: Any, *, given: Set[str] = frozenset()) -> dic
 def _is_default(name: str, one: Any, constants: dict[str, Any], made: dict[str, Callable[[], Any]]) -> bool:
     if name in constants:
         return type(one) in SELF and type(one) is type(constants[name]) and bool(one == constants[name])
-    return not one and name in made and type(one) in (list, dict) and made[name] is type(one)
+    return type(one) in (list, dict) and not one and name in made and made[name] is type(one)
 
 
 def model_made(kind: Any, fields: dict[str, Any], given: Iterable[str] | None = None) -> Any:

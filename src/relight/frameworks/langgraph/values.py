@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import cache
+from importlib import import_module
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import ModuleType
@@ -158,6 +159,8 @@ class Values:
         if isinstance(value, PurePath):
             mark = "windows_path" if isinstance(value, PureWindowsPath) else "path"
             return {MARK: mark if isinstance(value, Path) else f"pure_{mark}", "v": str(value)}
+        if _is_array(value, texts=self._hide is None):
+            return {MARK: "array", "v": _array_taken(value)}
         for base in kind.__mro__[1:]:
             if (plain := _PLAIN.get(base)) is not None:
                 return self.encode(plain(value), path, depth)
@@ -368,6 +371,39 @@ _STANDARD: Final[dict[type, _Way]] = {
     re.Pattern: _Way("pattern", lambda value: [value.pattern, value.flags], lambda data: re.compile(data[0], data[1])),
     complex: _Way("complex", lambda value: [value.real, value.imag], lambda data: complex(*data)),
 }
+# -- arrays of numpy -----------------------------------------------------------------------------------------------
+
+_NUMBERS: Final = "biufcmM"
+_TEXTS: Final = "SU"
+_GET_NUMPY: Final = ("pip install numpy",)
+_ARRAY_TYPE: Final = re.compile(r"[<>|=][biufcmMSU]\d+(\[\w+\])?\Z")
+"""what a stored type may be; numpy reads more than that from a text"""
+
+
+def _is_array(value: Any, *, texts: bool) -> bool:
+    """Whether it is an array of numbers or times, or of `texts` where these are not redacted. Those of objects and
+    records are no data."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and value.dtype.kind in _NUMBERS + _TEXTS * texts
+
+
+def _array_taken(value: Any) -> list[Any]:
+    order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+    return [value.dtype.str, list(value.shape), order, b64encode(value.tobytes(order=order)).decode()]
+
+
+def _array_made(data: list[Any]) -> Any:
+    """The array, as one that can be written to. numpy is imported only here."""
+    try:
+        numpy: Any = import_module("numpy")
+    except ImportError:
+        raise UsageError("a stored value is an array of numpy, which is not installed", hints=_GET_NUMPY) from None
+    kind, shape, order, content = data
+    if not _ARRAY_TYPE.match(kind):
+        raise ValueError(f"{kind!r} is no type of an array")
+    return numpy.ndarray(shape, numpy.dtype(kind), bytearray(b64decode(content, validate=True)), order=order)
+
+
 _BY_MARK: Final[dict[str, _Way]] = {
     **{way.mark: way for way in _STANDARD.values()},
     "float": _Way("float", repr, _float_made),
@@ -375,6 +411,7 @@ _BY_MARK: Final[dict[str, _Way]] = {
     "path": _Way("path", str, Path),
     "pure_path": _Way("pure_path", str, PurePosixPath),
     "pure_windows_path": _Way("pure_windows_path", str, PureWindowsPath),
+    "array": _Way("array", _array_taken, _array_made),
 }
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 import threading
 from datetime import datetime, time, timedelta, timezone, tzinfo
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import pytest
+from langchain_core.messages import ToolMessage
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import Item, SearchItem
 from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel, ConfigDict
 
-from relight.errors import InvalidMessage, UsageError
+from relight.errors import InvalidMessage, UnknownType, UsageError
 from relight.frameworks.langgraph import RelightSaver
 from relight.frameworks.langgraph.values import Values
+from relight.journal.redaction.redactor import Redactor
 from tests.integration.frameworks.conftest import Open
-from tests.integration.frameworks.langgraph.graphs import Chat, config
+from tests.integration.frameworks.langgraph.graphs import Chat, config, put
+from tests.support import small_numpy
 
 T = TypeVar("T")
 
@@ -169,6 +173,72 @@ def test_a_dataclass_that_is_something_else_too_is_kept_as_that() -> None:
             Values().register(kind)
     with pytest.raises(InvalidMessage, match="cannot be one"):
         Values().decode({"$": "datetime", "v": "noon"}, "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "content", "order"),
+    [
+        ("<f8", (2, 2), bytes(range(32)), "F"),
+        ("<i4", (), b"\1\0\0\0", "C"),
+        ("<M8[25s]", (1,), bytes(8), "C"),
+        ("<U1", (1,), b"a\0\0\0", "C"),
+        ("<f4", (0, 3), b"", "C"),
+    ],
+)
+def test_an_array_comes_back_as_one_that_can_be_written_to(
+    kind: str, shape: tuple[int, ...], content: bytes, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_numpy.use(monkeypatch)
+    back = kept(small_numpy.array(kind, shape, content, order))
+    assert (type(back), back.dtype.str, back.shape, back.flags.f_contiguous) == (
+        small_numpy.Array,
+        kind,
+        shape,
+        order == "F",
+    )
+    assert back.buffer == content and isinstance(back.buffer, bytearray)
+
+
+def test_an_array_of_objects_and_one_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Values().encode(small_numpy_of(monkeypatch), "x")
+    kind, shape, order, content = stored["v"]
+    for bad in (
+        ["|O8", shape, order, content],
+        ["<f8,(9,)f8", shape, order, content],
+        [kind, [99], order, content],
+        [kind, shape, order, "?"],
+        [1, 2, 3, 4],
+        [],
+    ):
+        with pytest.raises(InvalidMessage, match="cannot be one"):
+            Values().decode({"$": "array", "v": bad}, "x")
+    texts = small_numpy.array("<U1", (1,), b"a\0\0\0")
+    hiding = Values(Redactor)
+    assert hiding.encode(small_numpy_of(monkeypatch), "x") == stored
+    for values, one in ((Values(), small_numpy.array("|O8", (1,), bytes(8))), (hiding, texts)):
+        with pytest.raises(UnknownType):
+            values.encode(one, "x")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(UsageError, match="numpy, which is not installed"):
+        Values().decode(stored, "x")
+
+
+def small_numpy_of(monkeypatch: pytest.MonkeyPatch) -> small_numpy.Array:
+    small_numpy.use(monkeypatch)
+    return small_numpy.array("<f8", (2,), bytes(16))
+
+
+def test_arrays_are_saved_wherever_a_graph_puts_them(fresh: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In lists and mappings, whose parts are compared with those before."""
+    saver, one = RelightSaver(fresh()), small_numpy_of(monkeypatch)
+    message = ToolMessage("x", tool_call_id="c", artifact={"raw": one})
+    many: list[Any] = [one, {"a": one}, [one, [one]], message]
+    at = put(saver, config("t"), {"many": many, "one": one, "by": {"a": one}})
+    at = put(saver, at, {"many": [*many, one], "one": one, "by": {"a": one, "b": [one]}}, 2)
+    found = saver.get_tuple(at)
+    assert found is not None
+    values = found.checkpoint["channel_values"]
+    assert [values["many"][4].buffer, values["one"].buffer, values["by"]["b"][0].buffer] == [bytes(16)] * 3
 
 
 class Found(Chat):
