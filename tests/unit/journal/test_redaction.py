@@ -21,7 +21,7 @@ from relight.journal.redaction.recorded_fields import DECLARED, is_data_alone
 from relight.journal.redaction.redactor import Redactor, secret_names
 from relight.values.step import Changes
 from tests.support.figures import Figure
-from tests.unit.journal import canaries, secret_corpus, secret_places
+from tests.unit.journal import canaries, secret_corpus, secret_places, secret_templates
 
 ENVIRONMENT = canaries.environment(Random(26))
 REDACTOR = Redactor(ENVIRONMENT)
@@ -117,7 +117,12 @@ def test_each_kind_is_caught_by_itself() -> None:
 def test_nearly_every_kind_in_every_realistic_place_is_found(figure: Figure, sample: Callable[..., int]) -> None:
     plain, tried, missed = Redactor({}), dict[str, int](), dict[str, list[str]]()
     for seed in range(sample(1, proof=6)):
-        for kind, secret, text in (*secret_corpus.texts(Random(seed)), *secret_places.texts(Random(seed))):
+        for kind, secret, text in (
+            *secret_corpus.texts(Random(seed)),
+            *secret_places.texts(Random(seed)),
+            *secret_templates.texts(Random(seed)),
+            *secret_templates.listed(Random(seed)),
+        ):
             tried[kind] = tried.get(kind, 0) + 1
             if _shows(secret, plain.text(text)):
                 missed.setdefault(kind, []).append(text)
@@ -141,6 +146,55 @@ def test_nearly_every_kind_in_every_realistic_place_is_found(figure: Figure, sam
 def test_a_value_is_found_by_a_name_before_it(text: str) -> None:
     secret = "q7Rt2LmX9vKp4ZsB8nWd1Yh6"
     assert secret not in Redactor({}).text(text.format(secret))
+
+
+A_PASSWORD_IN = (
+    '{{"password": "{}"}}',
+    'export DB_PASSWORD="{}"\n',
+    "user: ada\npassword: {}\n",
+    "curl -u admin:{} https://api.example.com",
+    "machine api.example.com login ada password {}\n",
+)
+
+
+@pytest.mark.parametrize("form", ["json 1", "json 2", "json 3", "percent", "form", "base64", "notebook"])
+@pytest.mark.parametrize("text", A_PASSWORD_IN)
+def test_a_password_is_found_in_a_text_that_is_encoded_once_more(text: str, form: str) -> None:
+    made, shown = secret_templates.encoded(text.format("q7Rt2LmX9v!K4"), "q7Rt2LmX9v!K4", form)
+    after = Redactor({}).text(made)
+    assert shown not in after and "[redacted:" in after
+
+
+def test_what_stands_around_a_secret_in_an_encoded_text_is_kept() -> None:
+    redactor = Redactor({})
+    sent = "POST /form a=1&payload=%7B%22password%22%3A+%22q7Rt2LmX9v%22%7D&b=%C3%A9+2 200"
+    assert redactor.text(sent) == sent.replace("q7Rt2LmX9v", "[redacted:password]")
+    read = "     1→db:\n     2→  user: ada\n     3→  password: q7Rt2LmX9v\n     4→  port: 5432\n"
+    assert redactor.text(read) == read.replace("q7Rt2LmX9v", "[redacted:password]")
+    table = "id,password,role\n1,q7Rt2LmX9v,admin\n2,w8Su3MnY1z,user\n\n3,after5the9table,x\n"
+    after = redactor.text(table)
+    assert after == "id,password,role\n1,[redacted:password],admin\n2,[redacted:password],user\n\n3,after5the9table,x\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[\n "NATIVE_PASSWORD",\n "CACHING_SHA2_PASSWORD",\n "SCRAM_SHA_256",\n]',
+        "from keys import (\n    KEY_1,\n    CONFIG_KEY_STREAM_V2,\n    KEY_3,\n)",
+        "name,key,kind\nfirst,primary,text\nsecond,foreign_2,text\n",
+        "GET /search?q=how%20to%20reset%20a%20password%3A%20five%20steps&page=2",
+        'print("a\\\\\\"password\\\\\\": \\\\\\"required\\\\\\"")',
+        "     1→def login(password: str) -> str:\n     2→    return password\n",
+    ],
+)
+def test_tables_and_encoded_texts_that_only_speak_of_secrets_survive(text: str) -> None:
+    assert Redactor({}).text(text) is text
+
+
+def test_a_password_is_redacted_to_its_end() -> None:
+    secret = "pq-" + "x7Kd" * 40
+    for text in (f"[a]\nusername = u\npassword = {secret}\n", f"the password is {secret}\n"):
+        assert "x7Kd" not in Redactor({}).text(text)
 
 
 VAULT = "s.7kQpX2mVb9RtLw4ZcN8yHd3G"

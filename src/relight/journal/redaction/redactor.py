@@ -13,17 +13,31 @@ of all its texts joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from relight.journal.redaction.secrets import apart, assigned, commands, entropy, hidden, pem, prose, tools, typed
+from relight.journal.redaction.secrets import (
+    apart,
+    assigned,
+    columns,
+    commands,
+    entropy,
+    hidden,
+    pem,
+    prose,
+    tools,
+    typed,
+    views,
+)
 from relight.journal.redaction.secrets.exact import MIN_CHARS, ExactValues, secret_names
 from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
-from relight.journal.redaction.secrets.spans import OPENING, lowered, mark, replaced
+from relight.journal.redaction.secrets.spans import OPENING, Span, lowered, mark, replaced
 
 __all__ = ["Redactor", "secret_names"]
 
+_ANNOUNCED: Final = (commands.spans, tools.spans, prose.spans, assigned.spans, apart.spans, columns.spans)
+"""by what stands around a secret"""
 _ROUNDS: Final = 8
 """repeat until nothing is found; one round is nearly always enough"""
 _KINDS: Final = " ".join(
@@ -118,14 +132,25 @@ class Redactor:
         if rules:
             after = replaced(after, typed.spans(after, rules))
             lower = lowered(after)
-        for find in (commands.spans, tools.spans, prose.spans, assigned.spans, apart.spans):
+        for find in _ANNOUNCED:
             found = replaced(after, find(after, lower))
             if found is not after:
                 after, lower = found, lowered(found)
+        after = replaced(after, views.listed(after, _announced))
+        after = replaced(after, views.nested(after, _announced))
+        after = replaced(after, views.percent_encoded(after, _announced))
         if any(len(word) >= entropy.MIN_CHARS for word in words):
             after = replaced(after, entropy.spans(after))
-            after = replaced(after, hidden.encoded(after))
+            after = replaced(after, hidden.encoded(after, _announced))
         return after
+
+
+def _announced(text: str) -> Iterator[Span]:
+    """Secrets that their type or a name betrays: what is looked for in a decoded text."""
+    lower = lowered(text)
+    yield from typed.spans(text, typed.applying(lower, " ".join(typed.long_words(text))))
+    for find in _ANNOUNCED:
+        yield from find(text, lower)
 
 
 @lru_cache(maxsize=2048)

@@ -26,6 +26,12 @@ RULES: Final = tuple((needs, lazy_pattern(source)) for needs, source in (
     (("set ",), rf"\bset[ ](?:-{{1,2}}[a-zA-Z]+[ ]){{1,4}}{_NAME}[ ]{_QUOTE}{_VALUE}"),
     (("secret set",), rf"\bsecret[ ]set[ ]{_NAME}[ ](?:-[^\s]{{1,40}}[ ](?:[^\s-][^\s]{{0,80}}[ ])?){{0,4}}?(?:-b|--body)[ =]{_QUOTE}{_VALUE}"),
     (_REFUSED, rf"(?i)\b(?:{'|'.join(_REFUSED)})[ ](?:the[ ])?{_NAME}(?:[ ]provided)?:?[ ]{_QUOTE}{_VALUE}"),
+    (("  ",), rf"(?m)^[ \t+>-]{{0,12}}{_NAME}[ ]{{2,40}}{_VALUE}[ \t]{{0,8}}\r?$"),
+    (("name=",), rf"\bname=[\"']?{_NAME}[\"']?(?:\r?\n|\\{{1,2}}r\\{{1,2}}n){{2,4}}{_VALUE}"),
+    (("</",), rf">{_NAME}</\w{{1,12}}>\s{{0,8}}<\w{{1,12}}[^<>]{{0,80}}>{_VALUE}</"),
+    (("set ",), rf"(?i)\bset[ ][`\"']?{_NAME}[`\"']?[ ]to[ ][`\"']?{_VALUE}"),
+    (("#define",), rf"(?i)#define[ \t]{{1,24}}(?P<name>\w{{0,40}}(?:passw(?:or)?d|passphrase|secret|token|api_key))[ \t]{{1,24}}[\"']{_VALUE}"),
+    (("setproperty", "putenv", "setenv", "set_config"), rf"(?i)\b(?:setproperty|putenv|setenv|set_config)\(\s{{0,3}}[\"']?{_NAME}[\"']?,\s{{0,24}}[\"']{_VALUE}"),
     ((" is ",), rf"(?i)\b{_NAME}(?:[ ](?P<second>keys?|token|secret|password|passphrase|pat))?[*`]{{0,3}}[ ]is[ ](?:now[ ])?[`\"'*]{{0,3}}{_VALUE}"),
 ))  # fmt: skip
 """texts of which one must occur, and the pattern"""

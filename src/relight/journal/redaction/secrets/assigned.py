@@ -18,12 +18,12 @@ from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
 NEEDS: Final = (
-    *("passw", "passphrase", "pwd", "pass", "secret", "token", "key", "credential", "cookie", "auth", "dsn"),
+    *("passw", "passphrase", "pwd", "pass", "_pw", "secret", "token", "key", "credential", "cookie", "auth", "dsn"),
     *("_pat", "-pat"),
     *("webhook", "mnemonic", "seed", "otp", "connectionstring", "connection_string", "jwt", "session"),
 )
 """in lower case; the name of every assigned secret contains one of them"""
-_PASSWORDS: Final = frozenset({"passw", "passphrase", "pwd", "pass"})
+_PASSWORDS: Final = frozenset({"passw", "passphrase", "pwd", "pass", "_pw"})
 _STRICT: Final = frozenset({"auth", "webhook", "seed", "otp", "session", "cookie", "jwt", "dsn"})
 """names with other uses too: only values that look random are redacted"""
 _KEYS: Final = lazy_pattern(
@@ -34,21 +34,21 @@ _KEYS: Final = lazy_pattern(
 _NAME_END: Final = lazy_pattern(
     r"""[A-Za-z0-9_.-]{0,40}(?P<quote>\\{0,4}["'])?\]?"""
     r"""(?:(?::\s{0,2}(?:str|bytes|string|String|SecretStr|Final(?:\[\w{1,12}\])?|str \| None)(?=\s{0,3}=))?"""
-    r"""\s{0,3}(?P<sign>=>|:=|===?|[=:])\s{0,3}"""
+    r"""(?:\s{0,3}|[ \t]{4,32})(?P<sign>=>|:=|===?|[=:])(?:\s{0,3}|[ \t]{4,32})"""
     r"""(?:(?:os\.(?:environ\.get|getenv)\(|process\.env\.\w{1,64}\s?(?:\|\||\?\?)\s?)(?:[\"'][^\"'\n]{1,80}[\"'],\s{0,3})?"""
     r"""|bytes(?:\.fromhex)?\(|SecretStr\(|b64decode\()?(?:[bBrRuU]{1,2}(?=\\{0,4}[\"']))?"""
     r"""|(?P<space>[ \t]{1,3})|(?P<tag>[^<>\n]{0,60}>))"""
     r"""(?:(?P<open>\\{0,4}["'`])(?P<quoted>[^"'`\\\n]{4,4096})(?P<close>["'`\\])|(?P<bare>[^\s"'`\\,;<>()\[\]{}|]{4,384}))"""
 )
 _KEY: Final = lazy_pattern(
-    r"(?i)(?:password|passwd|passphrase|^pwd|^pass|_pass|_pwd)$|(?:secret|secret[_-]?key|(?:api|access|auth|private|signing|encryption|master"
+    r"(?i)(?:password|passwd|passphrase|^pwd|^pass|_pass|_pwd|_pw)$|(?:secret|secret[_-]?key|(?:api|access|auth|private|signing|encryption|master"
     r"|account|client|shared|storage|license|app|admin|session|hmac)[_-]?key|apikey|(?:access|auth|refresh|bearer|api|id|session|csrf|bot"
     r"|personal|security|private|deploy|vault|x-vault)[_-]?token|^token|_token|token$|credentials?|authorization|^cookie|set-cookie|connection_?string"
     r"|client-key-data|private_key_pem|_authtoken|webhook_?url|mnemonic|seed_?phrase|^dsn|_dsn|otp_?secret|^pin$|secret_?(?:id|value|string|text)"
     r"|sas_?token|access_?key_?secret|secret_?access_?key)$"
 )
 _PASSWORD_KEY: Final = lazy_pattern(
-    r"(?i)passw(?:or)?d$|passphrase$|^pwd$|^pass$|_pass$|_pwd$|^pin$|mnemonic$|seed_?phrase$"
+    r"(?i)passw(?:or)?d$|passphrase$|^pwd$|^pass$|_pass$|_pwd$|_pw$|^pin$|mnemonic$|seed_?phrase$"
 )
 _CODE: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*[?!.]?")
 _CALL: Final = lazy_pattern(r"[A-Za-z_][\w.]*(?:\(|\[|::|->|\.[A-Za-z_]+\b(?![\w+/=-]*\d))")
@@ -96,6 +96,8 @@ def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | N
         return None
     if need == "key" and not _KEYS.search(text, max(0, offset - 16), offset) and not _is_variable(name):
         return None
+    if need == "_pw" and text[offset + 3 : offset + 4].isalnum():
+        return None  # the beginning of a longer word
     if need == "pass" and not re.search(r"(?i)(?:^|[_.-])pass$|userpass$|dbpass$", name.strip("\"' ")):
         return None
     if which == "bare":

@@ -86,6 +86,8 @@ COMMANDS: Final = (
     Command(names=("poetry",), verb="http-basic", options=(rf"http-basic\.[\w.-]{{1,64}}[ \t]+\S{{1,80}}[ \t]+{_VALUE}",)),
     Command(names=("rabbitmqctl",), options=(rf"(?:add_user|change_password){_NEXT}[^\s\"']{{1,80}}[ \t]+{_VALUE}",)),
     Command(names=("wpa_passphrase",), options=(rf"[^\s\"']{{1,64}}[ \t]+{_VALUE}",)),
+    Command(names=("ssh-keygen",), options=(rf"-[NP]{_NEXT}{_VALUE}",)),
+    Command(names=("cqlsh", "twine"), options=(rf"-p{_NEXT}{_VALUE}", _LONG)),
     Command(names=("lftp",), options=(r"-u[ \t]+[^\s,\"']{1,64},(?P<bare>[^\s\"';,]{1,128})",)),
     Command(names=("aws",), verb="configure",
             options=(rf"(?:aws_secret_access_key|aws_session_token)[ \t]+{_VALUE}",)),

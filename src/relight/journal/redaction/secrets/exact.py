@@ -21,7 +21,7 @@ _MIN_ENCODED: Final = 12
 _ESCAPED: Final = 4
 """nesting of JSON escapes: JSON in the arguments of a call in a transcript line"""
 _ANYWHERE: Final = ("SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY")
-_LAST: Final = frozenset({"KEY", "TOKEN", "PWD", "PAT", "PASS", "AUTH", "DSN", "JWT", "COOKIE"})
+_LAST: Final = frozenset({"KEY", "TOKEN", "PWD", "PW", "PAT", "PASS", "AUTH", "DSN", "JWT", "COOKIE"})
 _DATABASES: Final = ("DATABASE", "DB", "REDIS", "AMQP", "POSTGRES")
 _HARMLESS_LAST: Final = frozenset({"FILE", "PATH", "DIR", "SOCK", "HOME", "TYPE", "NAME", "LIMIT", "COUNT"})
 _PATH: Final = lazy_pattern(r"(?:/|~/|\.{1,2}/)[\w.@ -]+(?:/[\w.@ -]+)*/?")

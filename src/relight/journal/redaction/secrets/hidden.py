@@ -1,12 +1,11 @@
-"""Disguised secrets: a known type of token in base64, and text interrupted by terminal colours."""
+"""Disguised secrets: text in base64, and text interrupted by terminal colours."""
 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from relight.journal.redaction.secrets import typed
 from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import Span
 
@@ -15,8 +14,8 @@ _COLOUR: Final = lazy_pattern(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07\x1b]{0,
 _BASE64: Final = lazy_pattern(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{28,4096}={0,2}(?![A-Za-z0-9+/=_-])")
 
 
-def encoded(text: str) -> Iterator[Span]:
-    """Base64 words that contain a token of a recognisable type."""
+def encoded(text: str, find: Callable[[str], Iterable[Span]]) -> Iterator[Span]:
+    """Base64 words in whose text a secret is found."""
     for found in _BASE64.finditer(text):
         word = found[0].rstrip("=").replace("-", "+").replace("_", "/")
         if len(word) % 4 == 1 or word.isalpha() or "/" in word[:1]:
@@ -26,7 +25,7 @@ def encoded(text: str) -> Iterator[Span]:
         except ValueError:
             continue
         if plain.isprintable() or "\n" in plain:
-            for _, _, name in typed.spans(plain, typed.applying(plain.lower(), plain)):
+            for _, _, name in find(plain):
                 yield found.start(), found.end(), name
                 break
 

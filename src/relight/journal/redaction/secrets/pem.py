@@ -18,7 +18,7 @@ _BEGIN: Final = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?:
 _END: Final = lazy_pattern(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _CONTENT: Final = lazy_pattern(r"[A-Za-z0-9+/=]{40}")
 _BREAK: Final = r"(?:\r?\n|\\{1,4}r?\\{0,4}n|\\{1,4}n)"
-_BEFORE: Final = r"[ \t>|+#*:.\"',0-9-]{0,16}?"
+_BEFORE: Final = r"[ \t>|+#*:.\"',0-9→-]{0,16}?"
 _LINE: Final = r"(?:[A-Za-z0-9+/=]{1,200}|[A-Z][A-Za-z-]{3,20}: [^\n\\]{1,80}|\.{3}|)"
 _BODY: Final = lazy_pattern(
     rf"[ \t]*(?:{_BREAK}{_BEFORE}{_LINE}[ \t\"',+\\]{{0,6}}(?={_BREAK}|$|-----END))*", re.MULTILINE
@@ -73,7 +73,7 @@ def _tails(text: str) -> Iterator[Span]:
         start = end.start()
         for _ in range(_MAX_LINES):
             line_start = text.rfind("\n", 0, max(0, start - 1)) + 1
-            line = text[line_start:start].strip(" \t\r\n>|+-#*:.\"',0123456789") if line_start < start else ""
+            line = text[line_start:start].strip(" \t\r\n>|+-#*:.\"',0123456789→") if line_start < start else ""
             raw = text[line_start:start].rstrip("\r\n \t")
             if start == end.start() and not raw.strip():
                 if line_start == 0:

@@ -16,19 +16,43 @@ from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
 from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
-_NEEDS: Final = ("passw", "passphrase", "passcode", "pass", "pwd", "pw:", "pw ")
+_NEEDS: Final = ("pass", "pwd", "pw:", "pw ")
+_FOREIGN: Final = (
+    "mot de passe",
+    "contraseña",
+    "senha",
+    "kennwort",
+    "wachtwoord",
+    "hasło",
+    "heslo",
+    "密码",
+    "パスワード",
+)
+_LOGINS: Final = ("login", "credential", "creds")
 _SAID: Final = lazy_pattern(
     r"(?i)(?<![\w$.-])(?:pass(?:word|wort|phrase|code|wd)?|pw)[*_`]{0,3}(?:[ ](?:for|of|on|to)[ ][^\n:=]{1,60}?)?"
     r"(?:(?P<told>[*_`]{0,2}[ ]{0,2}[:=][*_`]{0,2}[ \t]{1,8}|[ ](?:is|was|=|->|set to|will be)[ ]{1,2}(?:now[ ])?)|[ ]{1,2})"
-    r"[`\"'*]{0,3}(?P<value>[^\s`\"'<>]{5,64})"
+    r"[`\"'*]{0,3}(?P<value>[^\s`\"'<>]{5,256})"
 )
 _SETTING: Final = lazy_pattern(
     r"(?im)^[ \t>|+-]{0,24}(?:[\w-]{1,24}[_.-])?(?:password|passwd|passphrase|pass|pwd|pw)[ \t]{0,2}[:=][ \t]{0,3}(?P<quote>[\"']?)"
-    r"(?P<value>[^\s\"'#,;{}()\[\]<>$]{5,64})(?P=quote)[ \t]{0,4}(?:#[^\n]{0,200})?\r?$"
+    r"(?P<value>[^\s\"'#,;{}()\[\]<>$]{5,256})(?P=quote)[ \t]{0,4}(?:#[^\n]{0,200})?\r?$"
 )
 _BESIDE: Final = lazy_pattern(
     r"(?im)^[ \t>|+-]{0,24}(?:[\w-]{1,24}[_.-])?(?:user|username|user_?id|login|email|host|hostname|database|dbname|port|url)"
     r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?(?!str\b|string\b|int\b|bytes\b|any\b)[\w.@:/-]{2,100}[\"']?[ \t]{0,4}(?:#[^\n]{0,200})?\r?$"
+)
+_ANNOUNCED: Final = lazy_pattern(
+    r"(?im)\bpassword\b[^\n=;{}]{0,120}?:(?:[ \t]{1,4}|(?:[ \t]{0,4}\r?\n){1,3}[ \t]{0,8})(?P<value>[^\s`\"'<>]{8,128})[ \t]{0,4}\r?$"
+)
+_CHANGED: Final = lazy_pattern(
+    r"(?i)\bpassword[ ](?:(?:was|is|has[ ]been)[ ])?(?:(?:changed|set|reset|rotated|updated)[ ])?to[ ]+[`\"'*]{0,3}(?P<value>[^\s`\"'<>]{6,128})"
+)
+_LOGIN: Final = lazy_pattern(
+    r"(?i)\b(?:login|log[ ]in|credentials?|creds)(?:[ ](?:is|are|with))?[ ]?[:=]?[ ]{1,3}[`\"']?[\w.@-]{2,64}[`\"']?[ ]?[/:|][ ]?[`\"']?(?P<value>[^\s`\"'<>/:]{6,128})"
+)
+_TRANSLATED: Final = lazy_pattern(
+    rf"(?i)(?:{'|'.join(_FOREIGN)})[ ]?[:=：][ ]{{0,3}}[`\"']?(?P<value>[^\s`\"'<>]{{6,128}})"
 )
 _DECLARED: Final = lazy_pattern(r"[ ]{0,2}=[ ]{0,2}[\w\"'(\[{]")
 _TYPES: Final = frozenset({
@@ -44,14 +68,34 @@ _PLAIN: Final = lazy_pattern(
 _NAME: Final = lazy_pattern(r"[\w.]+[(\[]|[\w.]*\w\.\w[\w.]*$|-{1,2}\w|\$|%|\{|\[|@|/|\\|[a-z]+_[a-z_]+\d?$")
 _PHRASE: Final = lazy_pattern(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,7}$")
 _SIGNS: Final = frozenset("!#%^&*+?~@$")
+_DIGITS: Final = 2
 _LINES: Final = 160
 """characters before and after a setting that are searched for its neighbours"""
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
     """Passwords in prose, and settings named so beside a user or a host."""
-    if not any(need in lower for need in _NEEDS):
-        return
+    for needs, pattern in (
+        (("password",), _ANNOUNCED),
+        (("password ",), _CHANGED),
+        (_LOGINS, _LOGIN),
+        (_FOREIGN, _TRANSLATED),
+    ):
+        if any(need in lower for need in needs):
+            yield from _told(text, pattern)
+    if any(need in lower for need in _NEEDS):
+        yield from _said(text)
+
+
+def _told(text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
+    """Values that a sentence announces: generated ones, for any word may stand there."""
+    for found in pattern.finditer(text):
+        value = found["value"].rstrip(".,;:)]}*")
+        if _is_shown(value) and looks_chosen(value, told=False) and sum(map(str.isdigit, value)) >= _DIGITS:
+            yield found.start("value"), found.start("value") + len(value), "password"
+
+
+def _said(text: str) -> Iterator[Span]:
     for found in _SAID.finditer(text):
         value = found["value"].rstrip(".,;:)]}*")
         is_told = found["told"] is not None

@@ -116,6 +116,23 @@ PLACED: Final[tuple[tuple[str, str, str], ...]] = (
     ("url-password", "oracle:thin:", r"oracle:thin:[^/\s\"']{1,64}/([^@\s\"']{3,128})@"),
     ("url-password", ":x-oauth-basic@", r"://([^\s/:@\"']{8,255}):x-oauth-basic@"),
     ("telegram-token", "/bot", r"/bot(\d{8,10}:[a-z0-9_-]{30,40})(?![a-z0-9_-])"),
+    ("rpc-key", "infura.io/ alchemy.com/", rf"(?:infura\.io/(?:ws/)?v3/({HEX}{{32}}))(?!{WORD})"),
+    ("rpc-key", "alchemy.com/", rf"alchemy\.com/v2/({SAFE}{{32}})(?!{SAFE})"),
+    ("saml", "samlresponse=", r"samlresponse=([a-z0-9+/=%]{100,20000})"),
+    ("instrumentation-key", "instrumentationkey=", rf"instrumentationkey=({UUID})"),
+    (
+        "basic-auth",
+        "basic ",
+        r"(?<![a-z])authorization\\{0,3}[\"']?[ ]{1,3}\\{0,3}[\"']?basic[ ]{1,3}([a-z0-9+/=_-]{8,2048})",
+    ),
+    (
+        "authorization",
+        "aws4-hmac-sha256 digest ",
+        rf"(?:aws4-hmac-sha256|digest)[ ][^\n]{{1,800}}?\b(?:signature|response)=\\{{0,3}}[\"']?({HEX}{{32,64}})(?!{WORD})",
+    ),
+    ("authorization", "geniekey ", rf"geniekey[ ]({UUID})"),
+    ("url-signature", "appid=", rf"[?&]appid=({HEX}{{32}})(?!{WORD})"),
+    ("cluster-token", "::server: ::node:", rf"k10({HEX}{{64}}::(?:server|node):\w{{16,128}})"),
     ("url-token", "://", r"://([A-Za-z0-9_.-]{20,255})@(?=[\w\[.-])"),
     (
         "url-signature",
