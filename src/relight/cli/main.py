@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # would take a tenth of the time of a short command.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
+    _open_missing_streams()
     _import_msgspec_fast()
     # Completion is answered before click and the verbs are imported: they take longer than the answer.
     if "_RELIGHT_COMPLETE" in os.environ:
@@ -35,6 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from relight.cli.app.group import run
 
     return run(words)
+
+
+def _open_missing_streams() -> None:
+    """Open the null device for each standard stream that the caller closed (`>&-`). Python has none there, and the next
+    file that is opened would become standard output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            os.set_inheritable(number, True)
+            stream = open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
+            setattr(sys, name, stream)
 
 
 def refused_on(platform: Platform) -> int:

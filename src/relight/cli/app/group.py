@@ -181,17 +181,11 @@ def run(words: Sequence[str], cli: CliContext | None = None) -> int:
             from relight.cli.maintenance.completion import complete
 
             return complete(relight, cli)
-        # Not `relight.main`: click would print "Aborted!" at Ctrl-C and exit by itself.
-        with relight.make_context("relight", list(words), obj=cli) as context:
-            result = relight.invoke(context)
+        code = _invoked(words, cli)
         sys.stdout.flush()
-        return result if isinstance(result, int) else 0
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except BrokenPipeError:
-        # The reader closed the pipe (`| head`): not an error. Without the redirect Python would report it again when it
-        # flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code
+    except BrokenPipeError:  # the reader closed the pipe (`| head`): not an error
+        _discard_output()
         return _QUIET_PIPE
     except (KeyboardInterrupt, click.Abort):
         return _QUIET_CTRL_C
@@ -200,5 +194,37 @@ def run(words: Sequence[str], cli: CliContext | None = None) -> int:
         from relight.cli.render.errors import print_error
         from relight.errors import RelightError
 
+        if isinstance(error, OSError) and (failed := _output_failure(error)) is not None:
+            return print_error(failed, cli.console, debug=cli.debug)
         explained = with_candidates(error, cli) if isinstance(error, RelightError) else error
         return print_error(explained, cli.console, debug=cli.debug)
+
+
+def _invoked(words: Sequence[str], cli: CliContext) -> int:
+    # Not `relight.main`: click would print "Aborted!" at Ctrl-C and exit by itself.
+    try:
+        with relight.make_context("relight", list(words), obj=cli) as context:
+            result = relight.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _output_failure(error: OSError) -> Exception | None:
+    """The error as one of standard output, if it was raised where that is written."""
+    from relight.cli.render import console
+    from relight.errors import RelightError
+
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is None or frame.tb_frame.f_code.co_filename not in (__file__, console.__file__, click.utils.__file__):
+        return None
+    _discard_output()
+    hints = ["what the command did in the store is kept; send its output to another place"]
+    return RelightError(f"standard output cannot be written: {(error.strerror or str(error)).lower()}", hints=hints)
+
+
+def _discard_output() -> None:
+    """Without this Python would report the same failure again when it flushes stdout at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

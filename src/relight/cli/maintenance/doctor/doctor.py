@@ -23,7 +23,7 @@ from relight.cli.maintenance.doctor.server import check_engine, check_schema, ch
 from relight.cli.maintenance.doctor.service import service_file
 from relight.cli.render.style import Line, Style
 from relight.cli.render.table import facts
-from relight.errors import StoreError
+from relight.errors import StoreError, UsageError
 from relight.system import durable
 from relight.system.machine import SystemClock
 from relight.system.platform import PROC, this_platform
@@ -50,6 +50,9 @@ _AHEAD_SECONDS: Final = 60
 def doctor(cli: CliContext, service: bool, prices: bool, as_json: bool) -> int:
     """Check the store, the settings and this machine. Durability, size, captured files, retention, clock, workers."""
     console = cli.console
+    if service and (prices or as_json):
+        other = "--prices" if prices else "--json"
+        raise UsageError(f"--service cannot be combined with {other}", hints=["relight doctor --service"])
     if service:
         with cli.opened(may_be_missing=True) as rl:
             lines = service_file(rl.store.url, this_platform(), os.environ, os.path.expanduser("~"))
