@@ -11,6 +11,7 @@ from relight.errors import Conflict, UsageError
 from relight.history.loading import Found
 from relight.journal.codec import isolated
 from relight.journal.conversation.dialogue import NEXT_PROMPT
+from relight.journal.conversation.provider_calls import ended_turn
 from relight.journal.effects.answers import no_words_for
 from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
@@ -119,7 +120,8 @@ def next_prompt(context: Context, recorder: Recorder, text: str) -> Changes:
     text = recorder.recording.about(text)
     if has_transcript(context, recorder.identity):
         return Changes(answer=[NEXT_PROMPT, isolated(text)])
-    return Changes(messages=[isolated(recorder.fold.format.user(text))])
+    fold = recorder.fold
+    return Changes(messages=ended_turn(fold.format, fold.messages, [isolated(fold.format.user(text))]))
 
 
 def check_prompt(context: Context, identity: Identity, text: str) -> None:

@@ -26,6 +26,7 @@ from relight.errors import (
 )
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
+from relight.journal.conversation.provider_calls import ended_turn
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call
@@ -211,10 +212,13 @@ class SessionWriter:
         spent, model = None, self.recorder.identity.model or model
         if usage is not None:
             spent = limits.priced(self.context, spent_of(usage), model, kept_long(usage))
+        fold = self.recorder.fold
         if self.batch.get() is not None:
             with self.recorder.lock:
                 if (batch := self.open_batch) is not None:
-                    return batch.add(messages, spent)
+                    more = messages if batch.messages else ended_turn(fold.format, fold.messages, messages)
+                    return batch.add(more, spent)
+        messages = ended_turn(fold.format, fold.messages, messages)
         changes = Changes(messages=messages, usage=spent, prompt=prompt, stop=stop)
         checkpoint = yield from self.record_program("message", changes)
         if self._is_limited:

@@ -38,6 +38,10 @@ class Text(msgspec.Struct, frozen=True, kw_only=True, tag="text"):
     text: str
 
 
+class Placeholder(Text, frozen=True, kw_only=True, tag="text"):
+    """Stands for content without a block type, as a text that is not in the conversation."""
+
+
 class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
     """An image: its bytes or its URL."""
 

@@ -171,6 +171,9 @@ def test_a_paused_turn_goes_on_and_only_for_so_long(world: Simulation, reported:
         model = Scripted(*[paused] * 100)
         s.run(model, prompt="go")
         assert (s.status, model.asked) == ("halted", 20)
+    if reported:
+        with world.start().session("b") as s:  # the same program again
+            assert s.run(Scripted(ends), prompt="go").endswith("done")
 
 
 # -- prompts ------------------------------------------------------------------------------------------------------

@@ -448,6 +448,27 @@ def test_a_paused_turn_goes_on_and_sends_back_what_it_had(world: Simulation) -> 
         assert s.messages[1] == {"role": "assistant", "content": [search]}
 
 
+def test_a_sentence_that_cites_its_sources_is_one_and_what_the_provider_did_is_no_part_of_the_result() -> None:
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    cited = [{"type": "text", "text": "Ada was born "}, {"type": "text", "text": "in 1815", "citations": []}]
+    begun = {"type": "text", "text": "I look."}
+    items = [{"type": kind, "id": "x"} for kind in ("web_search_call", "compaction", "code_interpreter_call")]
+    told = {"type": "output_text", "text": "Ada was born in 1815", "annotations": []}
+    blocks = [{"text": "Ada was born "}, {"citationsContent": {"content": [{"text": "in 1815"}], "citations": []}}]
+    parts = [{"executableCode": {"code": "1"}}, {"text": "Ada was "}, {"text": "born in 1815"}]
+    replies = {
+        "anthropic": claude(begun, search, found, *cited),
+        "openai_responses": response(*items, {**MESSAGE, "content": [told]}),
+        "bedrock": converse(*blocks),
+        "gemini": generated(*parts),
+    }
+    for name, reply in replies.items():
+        with Simulation().start().session("a", provider=PROVIDERS.get(name)) as s:
+            before = "I look.\n" if name == "anthropic" else ""
+            assert run(s, Model(reply)) == f"{before}Ada was born in 1815", name
+
+
 @every_provider
 def test_an_empty_reply_completes_and_leaves_a_conversation_that_the_provider_accepts(name: str) -> None:
     empty: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from relight.journal.conversation.reply_ends import EMPTY_REPLY
 from relight.journal.formats.format import Format
-from relight.values.view import Text
+from relight.values.view import Placeholder, Text
 
 LENGTH: Final = 120
 
@@ -41,12 +41,15 @@ def _inside(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def reply_text(format: Format, messages: Sequence[dict[str, Any]]) -> str:
-    """All text of one reply; nothing if it was empty."""
-    texts = [
-        block.text
-        for view in format.read(list(messages))
-        if view.role == "assistant"
-        for block in view.blocks
-        if isinstance(block, Text) and block.text != EMPTY_REPLY
-    ]
+    """All text of one reply; nothing if it was empty. Texts that follow each other directly are one: providers cut a
+    sentence in pieces where a part of it cites a source. Others are apart."""
+    texts: list[str] = []
+    for view in format.read(list(messages)):
+        follows = False
+        for block in view.blocks if view.role == "assistant" else ():
+            if not isinstance(block, Text) or isinstance(block, Placeholder):
+                follows = False
+            elif block.text != EMPTY_REPLY:
+                texts.append((texts.pop() if follows else "") + block.text)
+                follows = True
     return "\n".join(texts)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import InvalidMessage
+from relight.journal.conversation.provider_calls import PROVIDER_RUN
 from relight.journal.conversation.provider_responses import (
     WholeResponse,
     plain,
@@ -46,8 +47,7 @@ _ANY: Final = (
     "what the provider's SDK returned (an object, its model_dump(), a stream), its message as a dict, its output items "
     "as a list of dicts, or relight.Reply(message, usage, stop_reason)"
 )
-_PROVIDER_RUN: Final = ("server_tool_use", "mcp_tool_use")
-_OURS: Final = ("tool_use", *_PROVIDER_RUN)
+_OURS: Final = ("tool_use", *PROVIDER_RUN)
 _CONTENT: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 _ASKS: Final = frozenset({"tool_use", "tool_calls", "function_call"})
 """why a model stops that waits for results of its calls. Some helpers of SDKs leave out calls that they do not know."""

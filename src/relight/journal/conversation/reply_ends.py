@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from relight.journal.conversation.provider_calls import PROVIDER_RUN
+
 CUT_OFF: Final = "not run: the reply that asks for it was cut off, so its arguments may be incomplete"
 MAX_PAUSES: Final = 20
 """replies in a row in which a provider may pause its own turn"""
@@ -37,8 +39,7 @@ _BROKEN: Final = frozenset(
         "cancelled", "failed",
     }
 )  # fmt: skip
-_PAUSED: Final = frozenset({"pause_turn"})
-_PROVIDER_RUN: Final = ("server_tool_use", "mcp_tool_use")
+_PAUSED: Final = frozenset({"pause_turn", "compaction"})
 _REFUSAL_CHARS: Final = 200
 
 
@@ -63,7 +64,7 @@ def is_paused(messages: Sequence[dict[str, Any]], stop: str | None) -> bool:
         return True
     content = messages[-1].get("content") if messages else None
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    begun = [block.get("id") for block in blocks if block.get("type") in _PROVIDER_RUN]
+    begun = [block.get("id") for block in blocks if block.get("type") in PROVIDER_RUN]
     ended = {block.get("tool_use_id") for block in blocks}
     return any(one not in ended for one in begun)
 

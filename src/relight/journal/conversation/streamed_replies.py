@@ -33,7 +33,7 @@ def assembled(events: _Events) -> dict[str, Any] | None:
             return _responses(unwrapped)
         if "messageStart" in event:
             return _bedrock(unwrapped)
-        if isinstance(event.get("candidates"), list):
+        if _is_gemini(event):
             return _gemini(unwrapped)
         if isinstance(event.get("choices"), list):
             return _chat(unwrapped)
@@ -47,7 +47,7 @@ def is_event(data: dict[str, Any]) -> bool:
     if isinstance(choices, list):
         return all(isinstance(one, dict) and "message" not in one for one in choices)
     begins = kind == "message_start" or (isinstance(kind, str) and kind.startswith("response."))
-    return begins or "messageStart" in data or isinstance(data.get("candidates"), list)
+    return begins or "messageStart" in data or _is_gemini(data)
 
 
 def _anthropic(events: _Events) -> dict[str, Any]:
@@ -86,6 +86,8 @@ def _add_anthropic(block: dict[str, Any], delta: dict[str, Any], inputs: dict[in
         block["signature"] = delta["signature"]
     elif kind == "citations_delta":
         block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+    elif kind == "compaction_delta":
+        block.update({name: one for name, one in delta.items() if name != "type" and one is not None})
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -177,7 +179,7 @@ def _bedrock(events: _Events) -> dict[str, Any]:
     for at, block in blocks.items():
         if "toolUse" in block:
             block["toolUse"]["input"] = _object(inputs.get(at, ""))
-    content = [blocks[at] for at in sorted(blocks)]
+    content = [blocks[at] for at in sorted(blocks) if blocks[at]]
     return {"output": {"message": {"role": role, "content": content}}, "stopReason": stop, "usage": usage}
 
 
@@ -186,6 +188,11 @@ def _add_bedrock(block: dict[str, Any], delta: dict[str, Any], inputs: dict[int,
         block["text"] = block.get("text", "") + delta["text"]
     elif "toolUse" in delta:
         inputs[index] = inputs.get(index, "") + delta["toolUse"].get("input", "")
+    elif "toolResult" in delta:
+        result = block.setdefault("toolResult", {})
+        result["content"] = [*result.get("content", ()), *delta["toolResult"]]
+    elif "redactedContent" in delta.get("reasoningContent", ()):
+        block["reasoningContent"] = delta["reasoningContent"]
     elif "reasoningContent" in delta:
         told = block.setdefault("reasoningContent", {}).setdefault("reasoningText", {})
         for field in ("text", "signature"):
@@ -206,10 +213,20 @@ def _gemini(events: _Events) -> dict[str, Any]:
                     parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
                 else:
                     parts.append(part)
-    if finish is None and not whole.get("promptFeedback"):
+    is_blocked = finish is None and any(whole.get(name) for name in ("promptFeedback", "prompt_feedback"))
+    if is_blocked and not parts:
+        return {**whole, "candidates": []}
+    if finish is None and not is_blocked:
         raise StreamEnded
     content = {"role": "model", "parts": parts}
     return {**whole, "candidates": [{"content": content, "finishReason": finish}]}
+
+
+def _is_gemini(event: dict[str, Any]) -> bool:
+    """Whether it is a chunk of Gemini's. One that blocks the prompt has no candidates."""
+    return isinstance(event.get("candidates"), list) or any(
+        isinstance(event.get(name), dict) for name in ("promptFeedback", "prompt_feedback")
+    )
 
 
 def _is_text(part: dict[str, Any]) -> bool:

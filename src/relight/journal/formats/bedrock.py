@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_blocks, text_of
 from relight.journal.formats.format import CallSite, OneMessage, ProviderDict, ToolResult
-from relight.values.view import Block, Image, Reason, Text
+from relight.values.view import Block, Image, Placeholder, Reason, Text
 
 _KINDS: Final = frozenset(
     {
@@ -105,7 +105,7 @@ def _read_block(block: dict[str, Any]) -> Block:
     if kind == "json":
         return Text(text=json_text(inner))
     if not isinstance(inner, dict):
-        return Text(text=f"[{kind}]")
+        return Placeholder(text=f"[{kind}]")
     if kind == "toolUse":
         return _site(inner).view()
     if kind == "image":
@@ -116,4 +116,8 @@ def _read_block(block: dict[str, Any]) -> Block:
         reasoning = inner.get("reasoningText")
         reasoning = reasoning if isinstance(reasoning, dict) else {}
         return Reason(text=text_of(reasoning.get("text")), opaque=text_of(reasoning.get("signature")))
-    return Text(text=f"[{kind}]")
+    if kind == "citationsContent":
+        parts = inner.get("content")
+        cited = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        return Text(text="".join([text_of(part.get("text")) for part in cited]))
+    return Placeholder(text=f"[{kind}]")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
-from relight.values.view import Block, Image, Result, ResultStatus, Text
+from relight.values.view import Block, Image, Placeholder, Result, ResultStatus, Text
 
 ERROR_MARK: Final = "[error]"
 _UNKNOWN_HEADS: Final = (OUTCOME_UNKNOWN.partition(":")[0] + ":", NOT_RUN_HERE)
@@ -105,9 +105,9 @@ def blocks_of(content: Any, read_block: Callable[[dict[str, Any]], Block | None]
     return tuple(block for block in found if block is not None)
 
 
-def placeholder(block: dict[str, Any]) -> Text:
+def placeholder(block: dict[str, Any]) -> Placeholder:
     """A block that the neutral view has no type for."""
-    return Text(text=f"[{text_of(block.get('type')) or 'unknown'}]")
+    return Placeholder(text=f"[{text_of(block.get('type')) or 'unknown'}]")
 
 
 def result_blocks(*, call: str, content: Iterable[Block], failed: bool | None = None) -> tuple[Block, ...]:

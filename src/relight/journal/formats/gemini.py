@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from relight.journal.formats.content import arguments_of, blocks_of, json_text, result_block, text_of
 from relight.journal.formats.format import CallSite, OneMessage, ProviderDict, ToolResult
-from relight.values.view import Block, Image, Reason, Role, Text
+from relight.values.view import Block, Image, Placeholder, Reason, Role, Text
 
 _CALL: Final = ("functionCall", "function_call")
 _RESPONSE: Final = ("functionResponse", "function_response")
@@ -128,4 +128,4 @@ def _read_part(part: dict[str, Any], site: CallSite | None) -> Block:
         return Image(media=text_of(data.get("mimeType") or data.get("mime_type")), data=text_of(data.get("data")))
     if (file := _in(part, ("fileData", "file_data"))) is not None:
         return Image(url=text_of(file.get("fileUri") or file.get("file_uri")))
-    return Text(text=f"[{next(iter(part), 'unknown')}]")
+    return Placeholder(text=f"[{next(iter(part), 'unknown')}]")

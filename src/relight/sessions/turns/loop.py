@@ -130,7 +130,7 @@ class Turns:
                     return False
                 writer.end("halted", why_cut_off(stop, reply_text(fold.format, last)))
             elif is_paused(last, stop):
-                if len(last) < MAX_PAUSES:
+                if len(last) < MAX_PAUSES or 0 < seq <= resumed_from:  # opened again since: it may go on
                     return False
                 writer.end("halted", f"the provider paused its turn {MAX_PAUSES} times in a row")
             else:

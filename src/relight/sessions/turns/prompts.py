@@ -12,7 +12,7 @@ from typing import Any
 
 from relight.errors import Conflict, Finished, LeaseHeld, UsageError
 from relight.journal.conversation.last_reply import reply_text
-from relight.journal.formats.format import Format
+from relight.journal.conversation.provider_calls import is_users
 from relight.journal.jsonable import check_text
 from relight.sessions.coroutines import Pause, Program
 from relight.sessions.opening import CLAIM_TRIES, FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, refresh
@@ -113,13 +113,9 @@ def answer_to(writer: SessionWriter, prompt_id: str | None) -> Any:
     at = next((at for at, message in enumerate(fold.messages) if message is given), None)
     if at is None:
         return fold.result
-    ends = [end for end, message in enumerate(fold.messages) if end > at and _is_users(fold.format, message)]
+    ends = [end for end, message in enumerate(fold.messages) if end > at and is_users(fold.format, message)]
     for end in ends:
         reply = list(takewhile(fold.format.is_assistant, reversed(fold.messages[at + 1 : end])))[::-1]
         if reply:
             return reply_text(fold.format, reply) or None
     return fold.result
-
-
-def _is_users(format: Format, message: dict[str, Any]) -> bool:
-    return not format.is_assistant(message) and not format.answers(message)

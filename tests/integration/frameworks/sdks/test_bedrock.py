@@ -51,6 +51,35 @@ def test_what_is_sent_back_is_a_valid_request_also_after_a_kill() -> None:
     assert (result, len(ran)) == ("Bye.", 4)
 
 
+def test_a_stream_is_the_message_that_was_streamed() -> None:
+    def block(at: int, *deltas: Any, **start: Any) -> list[dict[str, Any]]:
+        begun = [{"contentBlockStart": {"contentBlockIndex": at, "start": start}}] if start else []
+        pieces = [{"contentBlockDelta": {"contentBlockIndex": at, "delta": delta}} for delta in deltas]
+        return [*begun, *pieces, {"contentBlockStop": {"contentBlockIndex": at}}]
+
+    use = {"toolUseId": "s1", "name": "nova_grounding", "type": "server_tool_use"}
+    found = {"toolUseId": "s1", "type": "nova_grounding_result", "status": "success"}
+    events = [
+        {"messageStart": {"role": "assistant"}},
+        *block(0, {"reasoningContent": {"redactedContent": "eHg="}}),
+        *block(1, {"toolUse": {"input": '{"q": "x"}'}}, toolUse=use),
+        *block(2, {"toolResult": [{"text": "a"}]}, {"toolResult": [{"json": {"b": 1}}]}, toolResult=found),
+        *block(3, {"text": "Ada was "}, {"text": "born"}, {"citation": {"title": "t"}}),
+        *block(4, {"audio": {"text": "of a later version"}}),
+        {"messageStop": {"stopReason": "end_turn"}},
+    ]
+    shape = botocore.session.get_session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
+    with Simulation().start().session("a", provider="bedrock-converse") as s:
+        assert s.run(lambda asked: iter(events), prompt="go") == "Ada was born"
+        validate_parameters({"modelId": "m", "messages": s.messages}, shape)
+        assert s.messages[1]["content"] == [
+            {"reasoningContent": {"redactedContent": "eHg="}},
+            {"toolUse": {**use, "input": {"q": "x"}}},
+            {"toolResult": {**found, "content": [{"text": "a"}, {"json": {"b": 1}}]}},
+            {"text": "Ada was born"},
+        ]
+
+
 def failed(code: str, status: int) -> ClientError:
     return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "Converse")
 

@@ -9,6 +9,7 @@ import anthropic.types as messages
 import anthropic.types.beta as beta
 import openai.types.responses as responses
 import pytest
+from pydantic import TypeAdapter
 from typing_extensions import get_type_hints, is_typeddict
 
 import relight
@@ -26,6 +27,8 @@ APIS = {
 ELSEWHERE = ("_call_output", "computer_call", "mcp_approval_request")
 """outputs, which are the program's, and what is refused by name"""
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"}
+USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+SAYS = {"role": "assistant", "content": "done"}
 
 
 def arms(union: Any) -> Iterator[Any]:
@@ -89,6 +92,88 @@ def test_tools_that_the_provider_adds_and_searches_itself_are_part_of_its_reply(
         Simulation().start().session("b", provider="openai-responses") as s,
     ):
         s.run(lambda asked: [{**search, "execution": "client"}, said], prompt="go")
+
+
+RESULTS = {
+    "web_search": "web_search_tool_result",
+    "web_fetch": "web_fetch_tool_result",
+    "code_execution": "code_execution_tool_result",
+    "bash_code_execution": "bash_code_execution_tool_result",
+    "text_editor_code_execution": "text_editor_code_execution_tool_result",
+    "tool_search_tool_regex": "tool_search_tool_result",
+    "tool_search_tool_bm25": "tool_search_tool_result",
+    "advisor": "advisor_tool_result",
+    "mcp_tool_use": "mcp_tool_result",
+}
+"""the provider's own tools, and the type of the result of each"""
+
+
+@pytest.mark.parametrize("entry", ["run", "prompt", "append", "batch", "send", "fork"])
+@pytest.mark.parametrize("own_call", [False, True], ids=["paused", "beside a call of ours"])
+def test_a_users_turn_ends_the_calls_that_the_provider_has_not_ended(entry: str, own_call: bool) -> None:
+    begun = [
+        {"type": "mcp_tool_use", "id": name, "name": name, "server_name": "m", "input": {}}
+        if name == "mcp_tool_use"
+        else {"type": "server_tool_use", "id": name, "name": name, "input": {}}
+        for name in RESULTS
+    ]
+    ended = {"type": "web_search_tool_result", "tool_use_id": "web_search", "content": []}
+    use = [USE] if own_call else []
+    rl = Simulation().start()
+    with rl.session("a", provider="anthropic") as s:
+        s.append({"role": "user", "content": "go"})
+        s.append({"role": "assistant", "content": begun[:1]})
+        s.append({"role": "assistant", "content": [ended, *begun[1:], *use]})
+        if entry == "prompt":
+            s.prompt("next")
+        elif entry == "append":
+            s.append({"role": "user", "content": "next"})
+        elif entry == "batch":
+            with s.batch():
+                s.append({"role": "user", "content": "next"})
+    if entry == "send":
+        rl.runs.send("a", "next")
+    name = rl.history.fork("a", prompt="next").id if entry == "fork" else "a"
+    shown: list[Any] = []
+    with rl.session(name) as s:
+        s.run(lambda asked: (shown.append(asked), SAYS)[1], tools={"look": lambda: "ok"}, prompt="next")
+    added = shown[0][3:]
+    roles = ["assistant", "user"] if not own_call else ["user", "assistant", "user"]
+    if own_call and entry in ("send", "fork"):  # the call is ours to run until then
+        roles = ["assistant", "user", "user"]
+    assert [message["role"] for message in added] == roles
+    assert added[-1] == {"role": "user", "content": "next"}
+    results = next(message["content"] for message in added if message["role"] == "assistant")
+    assert [(one["tool_use_id"], one["type"]) for one in results] == list(RESULTS.items())[1:]
+    takes = {kind_of(arm): arm for arm in arms(beta.BetaContentBlockParam)}
+    for block in results:
+        TypeAdapter(takes[block["type"]]).validate_python(block)
+
+
+def test_a_turn_that_the_provider_continues_is_sent_back_as_it_was() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    with Simulation().start().session("a", provider="anthropic") as s:
+        s.append([{"role": "user", "content": "go"}, {"role": "assistant", "content": [search, USE]}])
+        s.run(lambda asked: SAYS, tools={"look": lambda: "fine"})
+        assert [message["role"] for message in s.messages] == ["user", "assistant", "user", "assistant"]
+        assert s.messages[2]["content"] == [{"type": "tool_result", "tool_use_id": "t1", "content": "fine"}]
+
+
+def test_a_compaction_goes_back_whole_and_the_turn_goes_on_also_if_it_was_streamed() -> None:
+    told = {"content": "so far: nothing", "encrypted_content": "e"}
+    begun = {"type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": {}}
+    events = [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "compaction", "content": None}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "compaction_delta", **told}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "compaction"}, "usage": {"output_tokens": 3}},
+        {"type": "message_stop"},
+    ]
+    replies: list[Any] = [iter(events), SAYS]
+    with Simulation().start().session("a", provider="anthropic") as s:
+        assert s.run(lambda asked: replies.pop(0), prompt="go") == "done"
+        assert s.messages[1] == {"role": "assistant", "content": [{"type": "compaction", **told}]}
 
 
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}

@@ -128,3 +128,13 @@ def test_why_the_model_stopped_decides_how_the_session_ends(turn: Any, told: str
         with world.start().session("a", provider="google-genai") as s:
             assert s.run(getattr(clients, way), prompt="Another question") == "Fine."
     assert [request.problem for request in server.requests() if request.problem] == []
+
+
+@pytest.mark.parametrize("way", ["whole", "streamed"])
+@pytest.mark.parametrize("kind", ["GenerateContentResponse", "dict"])
+def test_a_prompt_that_is_blocked_is_a_refusal_also_in_a_stream(way: str, kind: str) -> None:
+    said: Any = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 7}}
+    reply = types.GenerateContentResponse.model_validate(said) if kind != "dict" else said
+    with Simulation().start().session("a", provider="google-genai") as s:
+        assert s.run(lambda asked: iter([reply]) if way == "streamed" else reply, prompt="go") is None
+        assert (s.status, s.usage.input_tokens) == ("halted", 7)
