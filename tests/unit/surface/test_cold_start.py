@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-MODULES = 267
+MODULES = 270
 """ours and others', that a program imports until its first step is durable; fewer is better"""
-OURS = 179
+OURS = 182
 HEAVY = ("asyncio", "concurrent", "click", "importlib.metadata", "inspect", "logging", "shutil", "signal", "subprocess")
 OF_OTHER_VERBS = (
     "relight.files",

@@ -135,8 +135,13 @@ def test_a_users_turn_ends_the_calls_that_the_provider_has_not_ended(entry: str,
         rl.runs.send("a", "next")
     name = rl.history.fork("a", prompt="next").id if entry == "fork" else "a"
     shown: list[Any] = []
+
+    def seen(asked: list[dict[str, Any]]) -> Any:
+        shown.append(asked)
+        return SAYS
+
     with rl.session(name) as s:
-        s.run(lambda asked: (shown.append(asked), SAYS)[1], tools={"look": lambda: "ok"}, prompt="next")
+        s.run(seen, tools={"look": lambda: "ok"}, prompt="next")
     added = shown[0][3:]
     roles = ["assistant", "user"] if not own_call else ["user", "assistant", "user"]
     if own_call and entry in ("send", "fork"):  # the call is ours to run until then
@@ -161,7 +166,7 @@ def test_a_turn_that_the_provider_continues_is_sent_back_as_it_was() -> None:
 
 def test_a_compaction_goes_back_whole_and_the_turn_goes_on_also_if_it_was_streamed() -> None:
     told = {"content": "so far: nothing", "encrypted_content": "e"}
-    begun = {"type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": {}}
+    begun: dict[str, Any] = {"type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": {}}
     events = [
         {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "compaction", "content": None}},
