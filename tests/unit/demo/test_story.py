@@ -108,8 +108,8 @@ def test_the_files_go_back_and_forth_again_from_the_command_line(kept: tuple[dic
 
 
 def test_without_a_temporary_directory_it_says_so(tmp_path: Path) -> None:
-    program = (
-        "import tempfile; from relight.demo.stage import Stage; tempfile.tempdir = '/nonexistent'\n"
+    program = (  # below a file there is never a directory
+        "import tempfile; from relight.demo.stage import Stage; tempfile.tempdir = tempfile.__file__ + '/no'\n"
         "try: Stage(keep=False)\n"
         "except Exception as error: print(type(error).__name__, error.hints)"
     )
