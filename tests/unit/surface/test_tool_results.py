@@ -9,7 +9,7 @@ import enum
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,15 +113,23 @@ def test_a_generator_is_run_to_its_end_as_part_of_the_call() -> None:
         ran.append("awaited")
         yield "c"
 
+    async def awaited_lines() -> Iterator[str]:
+        return lines()
+
+    async def awaited_later() -> AsyncIterator[str]:
+        return later()
+
     async def main() -> Any:
         async with relight.aio.open("memory:") as rl, rl.session("a") as s:
-            noted = await s.once("k", later)
-            model = ScriptedModel([[{"lines": {}}, {"later": {}}], "done"])
-            await s.run(model, tools=[lines, later], prompt="go")
+            noted = [await s.once("k", later), await s.once("l", awaited_lines), await s.once("m", awaited_later)]
+            tools: list[Callable[..., Any]] = [lines, later, awaited_lines, awaited_later]
+            model = ScriptedModel([[{one.__name__: {}} for one in tools], "done"])
+            await s.run(model, tools=tools, prompt="go")
             return [one.result for one in await s.calls()], noted
 
-    assert asyncio.run(main()) == ([["a", "b"], ["c"]], ["c"])
-    assert sorted(ran) == ["awaited", "awaited", "began"]
+    assert asyncio.run(main()) == ([["a", "b"], ["c"], ["a", "b"], ["c"]], [["c"], ["a", "b"], ["c"]])
+    assert sorted(ran) == ["awaited"] * 4 + ["began"] * 3
+    ran.clear()
     with relight.open("memory:") as rl, rl.session("a") as s:
         s.run(ScriptedModel([[{"lines": {}}, {"fails": {}}], "done"]), tools=[lines, fails], prompt="go")
         assert [(one.success, one.result) for one in s.calls()] == [(True, ["a", "b"]), (False, "OSError: no more")]

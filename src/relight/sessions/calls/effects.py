@@ -26,7 +26,7 @@ from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.ports import faults
 from relight.sessions.calls.approving import approved, denial_of
-from relight.sessions.calls.results import Kept, NotAwaited, all_of, kept, refuse_unawaited
+from relight.sessions.calls.results import Kept, NotAwaited, all_of, is_unread, kept, refuse_unawaited
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.signatures import WrongArguments
@@ -60,9 +60,14 @@ class Execution:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.request is None or not self.request.is_running:
+        if not self.is_running:
             self.request = None  # whose `late` references this object: a cycle would keep a dropped session alive
             self.end()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the function runs on, though nobody waits for it any more."""
+        return self.request is not None and self.request.is_running
 
     def end(self) -> None:
         """The effect has ended, and its outcome, if any, is recorded."""
@@ -175,8 +180,7 @@ def _run(
         try:
             with tool_span(writer.recorder.identity, writer.recorder.head, tool.name, slot.site.id) as span:
                 call = span.around(run, awaits=writer.is_async)
-                request = execution.request = Execute(tool.run, call, late=late, timeout=tool.timeout)
-                returned = yield request
+                returned = yield from _whole(execution, Execute(tool.run, call, late=late, timeout=tool.timeout))
             refuse_unawaited(returned, f"the tool {tool.name!r}")
         except Waiting as wait:
             # Of another session, a child for example, that needs its answer first. The call stays begun, and runs again
@@ -196,7 +200,7 @@ def _run(
             _tell_developer(writer, result)
             return
         # A function that runs on in its thread, because its time is over, is not begun a second time beside itself.
-        if failures > tool.retries or request.is_running:
+        if failures > tool.retries or execution.is_running:
             break
         seconds = Retry().delay_seconds(failures, writer.context.entropy.jitter())
         why = f"{type(failed).__name__}: {failed}"
@@ -204,10 +208,21 @@ def _run(
         yield Pause(seconds)
         if tool.effect == "probe" and not (yield from _did_not_happen(writer, slot, tool, arguments)):
             return
-    has_ended = isinstance(failed, TimedOut) and not request.is_running
+    has_ended = isinstance(failed, TimedOut) and not execution.is_running
     if has_ended and tool.effect == "probe" and not (yield from _did_not_happen(writer, slot, tool, arguments)):
         return
-    _fail(writer, slot, tool, failed, is_running=request.is_running)
+    _fail(writer, slot, tool, failed, is_running=execution.is_running)
+
+
+def _whole(execution: Execution, request: Execute) -> Program[Any]:
+    """What a function returned, read to its end: that of a coroutine function is known only when it was awaited."""
+    execution.request = request
+    returned = yield request
+    if is_unread(returned):
+        read = partial(all_of, returned)
+        execution.request = Execute(all_of, read, late=request.late, timeout=request.timeout)
+        returned = yield execution.request
+    return returned
 
 
 def _raise_to_author(writer: SessionWriter, slot: Slot, error: Exception) -> Never:
@@ -355,9 +370,8 @@ def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Progra
             writer.record("intent", Changes(intents=[Intent(id=key, name=key, effect="once", generation=generation)]))
         faults.point("tool.intended")
         late = partial(_once_late, execution, writer, key, generation)
-        execution.request = Execute(function, lambda: all_of(function()), late=late)
         try:
-            returned = yield execution.request
+            returned = yield from _whole(execution, Execute(function, lambda: all_of(function()), late=late))
             refuse_unawaited(returned, f"once({key!r})")
         except Exception:  # the user's function reported its failure: no doubt, and the next call may run it again
             _record_outcome(writer, Outcome(id=key, status="void", synthetic=True, generation=generation))

@@ -38,9 +38,16 @@ def all_of(returned: Any) -> Any:
     done its work, and to read it may fail (a cursor of an INSERT has no rows), which would be taken for a failure of
     that work.
     """
+    if not is_unread(returned):
+        return returned
+    return _all_of(returned) if isinstance(returned, AsyncIterator) else list(returned)
+
+
+def is_unread(returned: Any) -> bool:
+    """Whether it is an iterator that `all_of` reads."""
     if isinstance(returned, AsyncIterator):
-        return returned if hasattr(returned, "__aexit__") else _all_of(returned)
-    return list(returned) if isinstance(returned, Iterator) and not hasattr(returned, "__exit__") else returned
+        return not hasattr(returned, "__aexit__")
+    return isinstance(returned, Iterator) and not hasattr(returned, "__exit__")
 
 
 async def _all_of(returned: AsyncIterator[Any]) -> list[Any]:
