@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import logging
+import sqlite3
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -175,10 +176,17 @@ def test_what_returned_a_cursor_has_run_and_is_never_run_again_because_the_curso
         return out
 
     async def main() -> None:
+        database = sqlite3.connect(":memory:")  # its cursors are read in this thread only
+
+        async def create() -> sqlite3.Cursor:
+            return database.execute("CREATE TABLE t (x)")
+
         async with relight.aio.open("memory:") as rl, rl.session("a") as s:
             with pytest.raises(InvalidMessage, match="is done"):
                 await s.once("k", insert)
             assert "Cursor" in await s.once("k", insert)
+            assert [await s.once("table", create) for _ in range(2)] == [[], []]
+        database.close()
 
     with (tmp_path / "out").open("w") as out, relight.open("memory:") as rl, rl.session("a") as s:
         for function in (insert, write):

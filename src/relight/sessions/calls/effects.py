@@ -26,7 +26,7 @@ from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
 from relight.ports import faults
 from relight.sessions.calls.approving import approved, denial_of
-from relight.sessions.calls.results import Kept, NotAwaited, all_of, is_unread, kept, refuse_unawaited
+from relight.sessions.calls.results import Kept, NotAwaited, all_awaited, all_of, is_unread, kept, refuse_unawaited
 from relight.sessions.calls.running_effects import EffectKey
 from relight.sessions.calls.settling import settling_outcome
 from relight.sessions.calls.signatures import WrongArguments
@@ -219,8 +219,8 @@ def _whole(execution: Execution, request: Execute) -> Program[Any]:
     execution.request = request
     returned = yield request
     if is_unread(returned):
-        read = partial(all_of, returned)
-        execution.request = Execute(all_of, read, late=request.late, timeout=request.timeout)
+        read = partial(all_awaited, returned)
+        execution.request = Execute(all_awaited, read, late=request.late, timeout=request.timeout)
         returned = yield execution.request
     return returned
 

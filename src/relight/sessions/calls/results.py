@@ -40,7 +40,7 @@ def all_of(returned: Any) -> Any:
     """
     if not is_unread(returned):
         return returned
-    return _all_of(returned) if isinstance(returned, AsyncIterator) else list(returned)
+    return all_awaited(returned) if isinstance(returned, AsyncIterator) else list(returned)
 
 
 def is_unread(returned: Any) -> bool:
@@ -50,8 +50,10 @@ def is_unread(returned: Any) -> bool:
     return isinstance(returned, Iterator) and not hasattr(returned, "__exit__")
 
 
-async def _all_of(returned: AsyncIterator[Any]) -> list[Any]:
-    return [one async for one in returned]
+async def all_awaited(returned: Iterator[Any] | AsyncIterator[Any]) -> list[Any]:
+    """The same of what a coroutine function returned, in the thread of its event loop: a cursor of sqlite3, for one,
+    can be read in no other."""
+    return [one async for one in returned] if isinstance(returned, AsyncIterator) else list(returned)
 
 
 class NotAwaited(UsageError):
