@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -165,9 +166,16 @@ def read_prices(text: str) -> dict[str, Price]:
         hints = ['write: [models."NAME"], then input = 1.0 and output = 2.0, in US dollars for a million tokens']
         raise UsageError(f"cannot read the price file: {error}", hints=hints) from None
     for name, price in prices.items():
-        if min(price.input, price.output, price.cache_read, price.cache_write) < 0:
-            raise UsageError(f"the file of prices has a price below 0 for {name!r}")
+        # A budget is never reached by a cost that is no number.
+        if strange := [one for one in _amounts(price) if not 0 <= one < inf]:
+            raise UsageError(f"the file of prices has {strange[0]} for {name!r}: a price is an amount from 0")
     return prices
+
+
+def _amounts(price: Price) -> list[float]:
+    kept_long = [] if price.cache_write_long is None else [price.cache_write_long]
+    above = [] if price.long is None else _amounts(price.long)
+    return [price.input, price.output, price.cache_read, price.cache_write, *kept_long, *above]
 
 
 def _whole(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from relight import aio
 from relight.agents.claude_code.adapter import ClaudeCode
 from relight.agents.codex.adapter import Codex
 from relight.errors import NotResumable, UsageError
+from relight.journal.prices import read_prices
 from relight.ports.agent import Surroundings
 from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import Allowance, RunPolicy
@@ -279,3 +280,13 @@ def test_a_program_that_told_what_its_model_cost_may_have_a_budget_for_it() -> N
         with pytest.raises(UsageError, match="the model nobodys-2"):
             rl.session("job", model="nobodys-2")
         assert rl.sessions.get("job").model == "nobodys-1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["output = nan", "output = inf", "output = -1.0", "output = 1.0\ncache_write_long = nan"],
+)
+def test_a_price_that_is_no_amount_is_refused_as_no_cost_would_reach_a_budget(line: str) -> None:
+    with pytest.raises(UsageError, match="a price is an amount from 0"):
+        read_prices(f'[models."m"]\ninput = 1.0\n{line}\n')
+    assert read_prices('[models."m"]\ninput = 0\noutput = 0\n')["m"].output == 0
