@@ -134,6 +134,32 @@ def test_names_with_accents_of_an_older_store_are_found_without_them(tmp_path: P
     world.store.close()
 
 
+@pytest.mark.parametrize("column", ["id", "status", "name", "key", "agent", "searchable", "record"])
+def test_an_older_store_with_a_damaged_row_is_upgraded_and_its_other_sessions_are_whole(
+    tmp_path: Path, column: str
+) -> None:
+    """A text that is no UTF-8 ended the migration: no session could be read any more."""
+    path = tmp_path / "relight.db"
+    world = trial(path)
+    damaged = world.begin(name="hit", key="k", agent="a", status="completed")
+    whole = world.begin(name="other", status="completed")
+    world.store.close()
+    make_old(path, 4)
+    connection = apsw.Connection(str(path))
+    connection.execute(
+        f"UPDATE sessions SET {column} = CAST(x'ff' || substr(CAST({column} AS BLOB), 2) AS "
+        f"{'BLOB' if column == 'record' else 'TEXT'}) WHERE id = ?",
+        (damaged,),
+    )
+    connection.close()
+    world = trial(path)
+    found = {one.identity.id: one for one in world.store.list_sessions(Query())}
+    assert found[whole].head is not None and len(found) == 2
+    for order in ("name", "updated", "steps", "cost"):
+        assert whole in {one.identity.id for one in cast(OrderedStore, world.store).list_ordered(Query(), order, None)}
+    world.store.close()
+
+
 @pytest.mark.parametrize(("number", "applied"), PREFIXES)
 def test_a_half_applied_migration_is_finished(tmp_path: Path, number: int, applied: int) -> None:
     """Every first part of every migration, on a store with data where there can be some."""

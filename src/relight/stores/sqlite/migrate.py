@@ -15,7 +15,7 @@ import apsw
 from relight.errors import Corrupt, NewerStore, NotAStore
 from relight.journal.files.store_marks import APPLICATION_ID
 from relight.stores.named_statements import uncommented
-from relight.stores.sqlite.rows import ended_order, from_text, searchable_text, sort_name
+from relight.stores.sqlite.rows import ended_order, read_text, searchable_text, sort_name
 from relight.stores.sqlite.statements import HERE, SQL
 from relight.stores.stored_rows import label_seal
 
@@ -59,15 +59,15 @@ def add_functions(connection: apsw.Connection) -> None:
     for name, function, arguments in (
         ("label_seal", label_seal, 3),
         ("sort_name", _sort_name, 2),
-        ("searchable_text", searchable_text, 2),
+        ("searchable_text", searchable_text, 1),
         ("ended_order", ended_order, 4),
     ):
         connection.create_scalar_function(name, cast(Any, function), arguments, deterministic=True)
 
 
-def _sort_name(name: str | None, session: str) -> str:
-    """From the columns as stored."""
-    return sort_name(None if name is None else from_text(name), from_text(session))
+def _sort_name(name: bytes | None, session: bytes) -> str:
+    """From the columns as they are read, which may be damaged."""
+    return sort_name(read_text(name), read_text(session) or "")
 
 
 def migrate(connection: apsw.Connection, upto: int = VERSION) -> None:

@@ -119,10 +119,10 @@ def sort_name(name: str | None, session: str) -> str:
     return to_search_text((name or session).casefold())
 
 
-def searchable_text(stored: str, record: bytes) -> str:
-    """What a search of names looks in, for a migration; what is stored, where the record is damaged."""
+def searchable_text(record: bytes) -> str | None:
+    """What a search of names looks in, for a migration; None where the record is damaged."""
     identity = unsealed_identity(record)
-    return stored if identity is None else to_search_text(searchable(identity))
+    return None if identity is None else to_search_text(searchable(identity))
 
 
 def ended_columns(head: Head) -> Row:
@@ -132,9 +132,9 @@ def ended_columns(head: Head) -> Row:
     return (head.updated_us, head.seq, -1.0 if head.usage.cost is None else float(head.usage.cost))
 
 
-def ended_order(column: int, status: str, created_us: int, record: bytes | None) -> object:
+def ended_order(column: int, status: bytes, created_us: int, record: bytes | None) -> object:
     """One of these columns for a migration, where a head may be damaged: it is listed as one without a step."""
-    if status not in ENDED:
+    if read_text(status) not in ENDED:
         return None
     head = unsealed_head(record)
     return (created_us, 0, -1.0)[column] if head is None else ended_columns(head)[column]

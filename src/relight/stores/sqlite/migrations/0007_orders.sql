@@ -14,13 +14,13 @@ ALTER TABLE sessions ADD COLUMN ended_steps INTEGER;
 ALTER TABLE sessions ADD COLUMN ended_cost REAL;
 
 -- Sessions from before these columns, and from before names with accents were found by a search. `sort_name`,
--- `searchable_text` and `ended_order` are the runner's.
+-- `searchable_text` and `ended_order` are the runner's; text is given as bytes, so that a flipped one stops no migration.
 UPDATE sessions SET
-    sort_name = sort_name(name, id),
-    searchable = searchable_text(searchable, record),
-    ended_us = ended_order(0, status, created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid)),
-    ended_steps = ended_order(1, status, created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid)),
-    ended_cost = ended_order(2, status, created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid));
+    sort_name = sort_name(CAST(name AS BLOB), CAST(id AS BLOB)),
+    searchable = COALESCE(searchable_text(record), searchable),
+    ended_us = ended_order(0, CAST(status AS BLOB), created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid)),
+    ended_steps = ended_order(1, CAST(status AS BLOB), created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid)),
+    ended_cost = ended_order(2, CAST(status AS BLOB), created_us, (SELECT record FROM heads WHERE heads.sid = sessions.sid));
 
 -- By name.
 CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (sort_name, id);
