@@ -66,7 +66,7 @@ class Execution:
 
     @property
     def is_running(self) -> bool:
-        """Whether the function runs on, though nobody waits for it any more."""
+        """Whether the function runs on, though its caller waits no more."""
         return self.request is not None and self.request.is_running
 
     def end(self) -> None:
