@@ -229,6 +229,22 @@ def test_a_coroutine_that_nothing_awaits_is_never_recorded_as_done() -> None:
         assert (ended.success, str(ended.result).startswith("outcome unknown")) == (False, True)
 
 
+def test_a_probe_that_is_a_generator_proves_nothing() -> None:
+    """Its repr was recorded as the result of a tool that had perhaps never run."""
+
+    def asks() -> Iterator[None]:
+        yield None
+
+    probed = relight.tool(effect="probe", probe=asks, name="t")(interrupted)
+    with relight.open("memory:") as rl:
+        with pytest.raises(KeyboardInterrupt), rl.session("a") as s:
+            s.append(call("c1", "t"))
+            s.run_tool(s.pending_calls()[0], {"t": probed})
+        with rl.session("a") as s:
+            ended = s.run_tool(s.pending_calls()[0], {"t": probed})
+        assert (ended.success, str(ended.result).startswith("outcome unknown")) == (False, True)
+
+
 def interrupted() -> None:
     raise KeyboardInterrupt
 

@@ -298,6 +298,8 @@ def _did_not_happen(
     try:
         seen = yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))
         refuse_unawaited(seen, f"the probe of {tool.name!r}")
+        if is_unread(seen):
+            raise UsageError(f"it returned a {type(seen).__name__}, which says neither that it happened nor that not")
     except Exception as error:
         # A failing probe proves nothing. Running the tool now could repeat the effect, so the model is told that the
         # outcome is unknown.
