@@ -97,6 +97,8 @@ class Recorder:
         """the epoch this recorder claimed; another one in the head means that another owner has claimed since"""
         self.lost: RelightError | None = None
         self.lock = threading.RLock()
+        self.fold_lock = threading.RLock()
+        """held only while the fold takes in a step, or is read: never while the store is asked"""
         self._entropy = entropy
         self._reload = reload
         self._unknown_commit: tuple[Draft, Changes, int] | None = None
@@ -112,7 +114,7 @@ class Recorder:
 
     def after_fork(self) -> None:
         """In a forked child the lease stays with the parent, so this copy refuses every write."""
-        self.lock = threading.RLock()
+        self.lock, self.fold_lock = threading.RLock(), threading.RLock()
         if not self.owner:
             return
         owner = self.head.lease.owner.label if self.head.lease is not None else "another process"
@@ -350,7 +352,8 @@ class Recorder:
         if committed.step.kind == "rewind" or not follows or self._fold_is_stale:
             self.fold = self._reload()
             return
-        self.fold.apply(committed.step, changes)
+        with self.fold_lock:
+            self.fold.apply(committed.step, changes)
 
 
 def checkpoint_of(committed: Committed, model: str | None, snapshots: Mapping[str, str] | None) -> Checkpoint:

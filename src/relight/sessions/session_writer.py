@@ -159,9 +159,10 @@ class SessionWriter:
         return None if batch is None or batch.is_over else batch
 
     def messages(self) -> list[dict[str, Any]]:
-        """Copies of the conversation, with what an open batch of this context adds."""
-        with self.recorder.lock:
-            batch = self.open_batch
+        """Copies of the conversation, with what an open batch of this context adds. Never waits for a store: an event
+        loop reads them in its own thread."""
+        batch = self.open_batch
+        with self.recorder.fold_lock:
             whole = self.recorder.fold.messages + (batch.messages if batch is not None else [])
         return unshared(whole)  # outside the lock: stored messages never change
 

@@ -142,6 +142,29 @@ def test_a_session_that_another_thread_holds_keeps_no_other_waiting(address: str
     asyncio.run(main())
 
 
+def test_an_event_loop_that_reads_the_conversation_does_not_wait_for_a_step_that_is_committed(address: str) -> None:
+    async def main() -> None:
+        async with relight.aio.open(address) as rl:
+            (s,) = await opened(rl, 1)
+            await s.append(user("before"))
+            gate = Gate()
+            # Ends a test that would hang: the loop itself could not.
+            timer = threading.Timer(BOUND_SECONDS / 2, gate.go.set)
+            timer.start()
+            try:
+                task = asyncio.create_task(s.append(user("committed")))
+                await until(gate.inside.is_set)
+                assert [message["content"] for message in s.messages] == ["before"]
+                assert not gate.go.is_set(), "the loop stood still until the step was committed"
+            finally:
+                timer.cancel()
+                gate.go.set()
+            await asyncio.wait_for(task, BOUND_SECONDS)
+            assert [message["content"] for message in s.messages] == ["before", "committed"]
+
+    asyncio.run(main())
+
+
 def test_calls_of_one_session_at_once_are_each_written_once(address: str) -> None:
     async def main() -> None:
         async with relight.aio.open(address) as rl:
