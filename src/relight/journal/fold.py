@@ -331,7 +331,7 @@ class Fold(Dialogue):
             self.measured = msgspec.structs.replace(self.measured, tokens=tokens, messages=messages)
 
     def _reset(self, carried: Carried) -> None:
-        self.messages, self.turns, self.measured, self.streamed = [], 0, None, []
+        self.messages, self.turns, self.measured, self.streamed, self.result = [], 0, None, [], None
         self._slots, self._groups = {}, []
         self._format, self._plain = None, None  # after a hand-over the messages are another agent's
         self.hooked = {}

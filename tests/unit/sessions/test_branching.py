@@ -201,3 +201,15 @@ def test_an_ambiguous_prefix_lists_its_candidates_and_an_exact_name_beats_a_pref
         rl.sessions.get("abc")
     assert rl.sessions.find("nothing") is None
     assert rl.sessions.find("abcd" + "f" * 3) is None
+
+
+def test_a_session_shows_the_same_result_as_its_next_opening_after_a_rewind_and_a_compaction(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        s.append(user("1"))
+        ended = s.complete("result")
+    rl.runs.send("a", "more")
+    with rl.session("a") as s:
+        for act in (lambda: s.rewind(ended), lambda: s.replace([user("so far")]), lambda: s.append(user("on"))):
+            act()
+            assert s.result == rl.history.load("a").result
