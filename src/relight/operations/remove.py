@@ -86,10 +86,9 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
     labels = context.store.unlabel(owner, seq)
     for _ in range(_DROP_TRIES):
         rows, seen, head = _observed(context, owner)
-        forked = _is_fork_point(context, seen.values(), seq)
-        kept = set(
-            inherited(rows, seq, has_successor=forked or seq == head.head or _is_undo_target(context, chain, seq))
-        )
+        begun, following = _going_on(context, seen.values(), seq)
+        is_followed = begun or seq == head.head or _is_undo_target(context, chain, seq)
+        kept = set(inherited([*rows, *following], seq, has_successor=is_followed))
         going = {root for row in rows if row.seq == seq for root in row.snapshots} - kept
         try:
             dropped = context.store.drop_snapshots(
@@ -101,15 +100,21 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
     raise Conflict(f"{owner}@{seq}: the session kept changing; its files were left as they are")
 
 
-def _is_fork_point(context: Context, forks: Iterable[Identity], seq: int) -> bool:
-    """Whether one of these forks begins at the step, or a fork of one of them that begins in what both inherit."""
+def _going_on(context: Context, forks: Iterable[Identity], seq: int) -> tuple[bool, list[CheckpointRow]]:
+    """Whether one of these forks begins at the step, or a fork of one of them that begins in what both inherit; and
+    their steps that follow it because they were rewound to it."""
+    following: list[CheckpointRow] = []
     for fork in forks:
         begins = fork.parent.seq if fork.parent is not None else 0
         if begins == seq:
-            return True
-        if begins > seq and _is_fork_point(context, _forks_of(context, fork.id), seq):
-            return True
-    return False
+            return True, []
+        if begins > seq:
+            following += [row for row in context.store.checkpoints(fork.id) if row.base == seq]
+            begun, more = _going_on(context, _forks_of(context, fork.id), seq)
+            if begun:
+                return True, []
+            following += more
+    return False, following
 
 
 def _forks_of(context: Context, session: str) -> list[Identity]:

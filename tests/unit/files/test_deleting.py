@@ -88,6 +88,24 @@ def test_the_beginning_of_a_fork_that_was_made_from_another_one_is_kept(harness:
     assert rl.history.forget(f"agent@{one}").snapshots == 1, "nothing begins there any more"
 
 
+@pytest.mark.parametrize("through", ["branch", "twig"])
+def test_the_files_of_a_fork_that_was_rewound_to_before_its_beginning_are_kept(
+    harness: FilesHarness, through: str
+) -> None:
+    rl = harness.start()
+    one, two = harness.working(rl, "one", "two")
+    rl.history.fork(f"agent@{two}", name="branch")
+    rl.history.fork(f"branch@{two}", name="twig")
+    rl.history.rewind(f"{through}@{one}")
+    assert rl.history.forget(f"agent@{one}").kept == 1
+    rl.admin.sweep()
+    assert rl.files.read(through, "file") == b"one" == rl.files.read(f"agent@{one}", "file")
+    rl.history.rewind(f"{through}@{two}")
+    assert rl.history.forget(f"agent@{one}").kept == 1
+    rl.history.undo(through)
+    assert rl.files.read(through, "file") == b"one"
+
+
 def test_the_way_back_of_a_restore_is_kept(harness: FilesHarness) -> None:
     rl = harness.start()
     one, _ = harness.working(rl, "one", "two")
@@ -121,7 +139,7 @@ def _delete_at_random(rl: Relight, root: Path, chance: random.Random) -> int:
             seq = chance.randint(2, rl.sessions.get(name).seq)
             names.append(rl.history.fork(f"{name}@{seq}", name=f"f{number}").name or "")
             continue
-        if chance.random() < 0.2 and number > 2:
+        if chance.random() < 0.3 and number > 2:
             rl.history.rewind(f"{name}@{chance.randint(2, rl.sessions.get(name).seq)}")
             continue
         with rl.session(name, workspace=root) as s:
