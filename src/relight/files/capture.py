@@ -275,8 +275,8 @@ class Files:
             return ()
 
     def forget_committed(self) -> None:
-        """Another program wrote to the session, so its newest snapshots are unknown: the next step names all of
-        them."""
+        """Others are in view now than those this object knows: another program wrote, or the session was rewound.
+        The next capture names all of them."""
         self._committed.clear()
 
     def close(self) -> None:

@@ -351,7 +351,9 @@ class SessionWriter:
         self, handed_over_by: str | None = None, note: dict[str, Any] | None = None, tries: int = CLAIM_TRIES
     ) -> None:
         """Begin an attempt: at opening, and when a finished session continues with a new prompt."""
-        if self.files is None and self._open_files is not None:
+        if self.files is not None and (self.recorder.epoch or self._open_files is not None):
+            self.files.forget_committed()  # others may have written to it since it ended, or have rewound it
+        elif self.files is None and self._open_files is not None:
             self.files = self._open_files()
         limits.check_priced(self.context, self.recorder.identity, self.recorder.head)
         begin_attempt(

@@ -257,3 +257,57 @@ def test_the_checkpoint_that_is_returned_names_its_snapshot(harness: FilesHarnes
     for one in returned:
         assert one is not None and one.snapshot == listed[one.seq].snapshot
     assert [one is not None and one.snapshot is not None for one in returned] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("roots", [1, 2])
+def test_a_checkpoint_after_a_program_went_back_holds_the_files_that_were_there(
+    harness: FilesHarness, tmp_path: Path, roots: int
+) -> None:
+    """The conversation goes back, the files stay: they are not those of the checkpoint it went back to."""
+    rl = harness.start()
+    places = {f"root{number}": tmp_path / f"root{number}" for number in range(roots)}
+
+    def put(text: str) -> None:
+        for place in places.values():
+            (place / "file").write_text(text)
+
+    def there(seq: int) -> set[tuple[str, bytes]]:
+        return {
+            (one.root, rl.files.read(f"agent@{seq}", one.path, root=one.root)) for one in rl.files.list(f"agent@{seq}")
+        }
+
+    for place in places.values():
+        place.mkdir()
+    with rl.session("agent", workspace={name: str(place) for name, place in places.items()}) as s:
+        put("one")
+        one = s.checkpoint("one")
+        put("two")
+        two = s.checkpoint("two")
+        for back in (one, 1, two, one):
+            s.rewind(back)
+            asked = s.checkpoint()
+            assert asked.snapshot is not None
+            assert there(asked.seq) == {(name, b"two") for name in places}
+        s.rewind(one)
+        (places["root0"] / "file").write_text("three")  # of several roots, one that changed since
+        last = s.append(reply("a turn"))
+        assert there(last.seq) == {(name, b"three" if name == "root0" else b"two") for name in places}
+        assert there(one.seq) == {(name, b"one") for name in places}
+    put("elsewhere")
+    rl.files.restore(f"agent@{asked.seq}", choice="force")
+    assert {place.joinpath("file").read_text() for place in places.values()} == {"two"}
+
+
+def test_a_finished_session_that_was_rewound_by_others_and_goes_on_holds_the_files_that_are_there(
+    harness: FilesHarness,
+) -> None:
+    rl = harness.start()
+    with rl.session("agent", workspace=harness.root) as s:
+        harness.write("file", "one")
+        one = s.checkpoint()
+        harness.write("file", "two")
+        s.complete("done")
+        rl.history.rewind(f"agent@{one.seq}")
+        s.prompt("more")
+        asked = s.checkpoint()
+    assert rl.files.read(f"agent@{asked.seq}", "file") == b"two"

@@ -58,4 +58,6 @@ def _to(writer: SessionWriter, view: View) -> Checkpoint:
     # What belongs to the branch that was left: state that no step has saved, answers not used yet.
     writer.state.clear()
     writer.used_answers = []
+    if writer.files is not None:
+        writer.files.forget_committed()  # the files stay: they are not those that the checkpoint names
     return committed
