@@ -20,6 +20,7 @@ from relight.files import workspace_check
 from relight.files.directories import Directories, check_places
 from relight.history import fork, repair
 from relight.history.loading import Found, resolve
+from relight.journal.files.undo_log import next_undo
 from relight.operations.send import next_prompt
 from relight.ports.runtime import Child
 from relight.sessions.context import Context
@@ -220,7 +221,7 @@ class FirstStart:
             return True  # the claim was not committed
         if self._is_restored:
             found = resolve(self.context.store, self.session)
-            if any(operation.files for operation in restoring.operation_log(self.context, found)):
+            if next_undo(restoring.operation_log(self.context, found)) is not None:  # none: nothing had to change
                 restoring.undo(self.context, found, choice="ours")
             record = self.context.store.find(self.session)
         if record is not None and record.head is not None:

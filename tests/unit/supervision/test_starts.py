@@ -223,6 +223,22 @@ def test_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) -> None:
     assert sum(one["role"] == "user" for one in scene.rl.history.load("job").messages) == 1
 
 
+@pytest.mark.parametrize("held", ["v3", "v1", "a person's", None])
+def test_a_start_in_place_that_fails_leaves_the_files_as_they_were_whatever_they_were(
+    scene: Scene, held: str | None
+) -> None:
+    """Also where they are those of the checkpoint, so that nothing was put back: the fork stayed behind as failed."""
+    file = scene.work / "file"
+    file.unlink()
+    if held is not None:
+        file.write_text(held)
+    before = scene.everything()
+    with no_format(scene):
+        assert failed(lambda: resumes(in_place=True)(scene))
+    assert scene.everything() == before
+    assert (file.read_text() if file.exists() else None) == held
+
+
 def test_a_workspace_that_was_lost_is_put_back_or_the_start_leaves_no_directory(scene: Scene) -> None:
     with no_workspace(scene):
         before = scene.everything()
