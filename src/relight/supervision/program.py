@@ -236,6 +236,7 @@ class Supervision:
             return self._claim()
         except BaseException:
             self.first_start.roll_back(self._recorder)
+            self._recorder = None  # a claim that stays has no holder here: the next start takes it over
             self.first_start.hand_back()
             raise
 
@@ -257,11 +258,11 @@ class Supervision:
             handle=handle if is_persistent else None,
             beside=self.first_start.changes,
         )
+        self._recorder, self._number = recorder, recorder.head.attempt  # what fails below is rolled back with it
         self.first_start.begun()
         set_policy(context, recorder, policy_with(context, recorder.identity, self._options.limits))
         context.declare_secrets(recorder.identity.secrets)
         context.heartbeat.add(recorder)
-        self._recorder, self._number = recorder, recorder.head.attempt
         return recorder.head.seq
 
     def _run_once(self) -> tuple[Exit, bool, list[str]]:
@@ -586,8 +587,7 @@ class Supervision:
         )
 
     def _head(self) -> Head:
-        record = self._context.store.find(self._session)
-        if record is None:
+        if (record := self._context.store.find(self._session)) is None:
             raise NotFound(self._session)
         return Found(identity=record.identity, head=record.head, seq=None).whole_head()
 

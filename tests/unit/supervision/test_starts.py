@@ -16,13 +16,14 @@ import msgspec
 import pytest
 
 import relight
-from relight.errors import Conflict, LeaseHeld, NotResumable, RelightError, UsageError
+from relight.errors import Conflict, LeaseHeld, NotResumable, RelightError, StoreUnavailable, UsageError
 from relight.history.documents import session_document
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.processes import background
 from relight.processes.background import StatusPipe, start_in_background
 from relight.values.options import ResumeOptions, RunOptions
+from relight.values.policy import Allowance
 from tests.support.server_harness import ServerHarness
 from tests.support.shell import command, environment, eventually
 
@@ -237,6 +238,49 @@ def test_a_start_in_place_that_fails_leaves_the_files_as_they_were_whatever_they
         assert failed(lambda: resumes(in_place=True)(scene))
     assert scene.everything() == before
     assert (file.read_text() if file.exists() else None) == held
+
+
+@contextmanager
+def away_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A store that cannot be reached when limits are changed, and can again at once."""
+    kept, calls = type(scene.rl.store).update, []
+
+    def update(store: Any, session: str, change: Any) -> Any:
+        calls.append(session)
+        if len(calls) == 1:
+            raise StoreUnavailable("gone for a moment")
+        return kept(store, session, change)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(scene.rl.store), "update", update)
+        yield calls
+
+
+LIMITED = ResumeOptions(prompt="p", limits=Allowance(time_limit=60))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_store_that_is_away_just_after_the_claim_leaves_everything_as_it_was(
+    scene: Scene, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is committed, the new limits are not: the fork, and what was put back in place, are taken back."""
+    options = msgspec.structs.replace(LIMITED, in_place=in_place)
+    supervision, before = scene.rl.runs.supervise(scene.at(1), options), scene.everything()
+    with away_once(scene, monkeypatch) as calls, pytest.raises(StoreUnavailable):
+        supervision.run()
+    assert calls and scene.everything() == before
+    assert (scene.work / "file").read_text() == "v3"
+
+
+def test_after_a_store_that_was_away_just_after_the_claim_the_next_start_takes_it_over(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a session that was there before the attempt stays recorded, and nobody waits for the end of its lease."""
+    first = scene.rl.runs.supervise("job", LIMITED)
+    with away_once(scene, monkeypatch), pytest.raises(StoreUnavailable):
+        first.run()
+    scene.rl.runs.supervise("job", LIMITED).run()
+    assert scene.rl.sessions.get("job").status == "completed"
 
 
 def test_a_workspace_that_was_lost_is_put_back_or_the_start_leaves_no_directory(scene: Scene) -> None:
