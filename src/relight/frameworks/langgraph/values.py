@@ -255,7 +255,17 @@ _PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
 
 def _imported(name: str) -> type | None:
     """The class of this dotted name in a module that the program has imported; None where there is none. Nothing is
-    imported, and no attribute hook of a module or class is asked."""
+    imported, and no attribute hook of a module or class is asked. A generic model with parameters is no attribute of a
+    module: it is one that the program has made of it, or else the model without them."""
+    plain, parameters, _ = name.partition("[")
+    found = _attribute(plain)
+    if found is None or not parameters:
+        return found
+    made: list[type] = type.__subclasses__(found)
+    return next((one for one in made if type_name(one) == name), found)
+
+
+def _attribute(name: str) -> type | None:
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         module = sys.modules.get(".".join(parts[:cut]))

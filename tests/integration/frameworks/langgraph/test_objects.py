@@ -153,6 +153,26 @@ def test_plain_attributes_of_a_dataclass_are_kept_beside_its_fields() -> None:
     assert not {"_lock", "whole", "ring"} & set(vars(back)), "no data of its own"
 
 
+class Box(BaseModel, Generic[T]):
+    item: T
+
+
+BOXES = (Box[int], Box[list[Visit]])
+"""as the annotations of a graph's schema make them"""
+
+
+def test_a_generic_model_is_found_by_a_program_that_has_not_saved_one() -> None:
+    visits = [Visit(at=datetime(2026, 1, 1))]
+    for box in (Box[int](item=1), Box[list[Visit]](item=visits), Box(item="x")):
+        back = Values().unpack(Values().pack(box, "x"), "x")
+        assert back == box and type(back) is type(box)
+    back = Values().decode({"$": "model", "t": f"{__name__}.Box[Elsewhere]", "v": {"item": 1}}, "x")
+    assert (type(back), back.item) == (Box, 1), "whose parameters this program has not made"
+    for name in ("Elsewhere[int]", "Nothing[int]", "Box.item[int]", "[int]"):
+        with pytest.raises(UnknownType):
+            Values().decode({"$": "model", "t": f"{__name__}.{name}", "v": {"item": 1}}, "x")
+
+
 @dataclasses.dataclass
 class Row(dict[str, Any]):
     number: int = 0
