@@ -225,6 +225,38 @@ def test_redaction_holds_for_good_once_it_was_asked_for(tmp_path: Path) -> None:
             rl.session("s", redact=False)
 
 
+@pytest.mark.parametrize("how", ["spawn", "parent", "inherited", "fork"])
+def test_redaction_holds_for_the_sessions_below_too(
+    tmp_path: Path, canary: Canaries, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        with rl.session("s", redact=True) as s:
+            s.append({"role": "user", "content": canary("message")})
+            if how == "spawn":
+                with s.spawn("kid") as kid:
+                    tell_all_data(kid, canary)
+            elif how == "fork":
+                rl.history.fork("s", name="kid")
+        if how == "inherited":
+            monkeypatch.setenv("RELIGHT_PARENT", s.id)
+    if how != "spawn":
+        with relight.open(tmp_path / "r.db") as rl, rl.session("kid", parent="s" if how == "parent" else None) as kid:
+            tell_all_data(kid, canary)
+    with relight.open(tmp_path / "r.db") as rl:
+        assert canary.found_in(*readable(rl), *files_in(tmp_path)) == []
+        with pytest.raises(UsageError, match="redact"):
+            rl.session("other", parent="s", redact=False)
+
+
+def test_redaction_that_a_parent_asks_for_later_holds_for_its_children_from_then_on(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        for redact in (None, True):
+            with rl.session("s", redact=redact) as s, s.spawn("kid") as kid:
+                kid.append({"role": "user", "content": "ghp_" + "a1B2" * 9})
+        said = [one["content"] for one in rl.history.load("s.kid").messages]
+        assert said == ["ghp_" + "a1B2" * 9, "[redacted:github-token]"]
+
+
 def test_a_restarted_loop_knows_its_prompt_although_it_was_redacted(tmp_path: Path, canary: Canaries) -> None:
     prompt = f"use {canary('prompt')}"
     with relight.open(tmp_path / "r.db") as rl:

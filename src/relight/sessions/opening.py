@@ -86,13 +86,17 @@ def create(
 
 def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) -> Identity:
     """A new identity from checked fields; `name` is checked, None stays None."""
-    return Identity(
+    parent = context.inherited.get("parent")
+    identity = Identity(
         id=context.entropy.session_id(),
         name=check_session_name(name) if name is not None else None,
         created_us=context.clock.now_us(),
-        spawned_by=context.inherited.get("parent"),
+        spawned_by=parent,
         **fields,
     )
+    if parent is None or identity.redact or (record := context.store.find(parent)) is None:
+        return identity
+    return msgspec.structs.replace(identity, redact=record.identity.redact)
 
 
 def here() -> dict[str, str]:

@@ -81,8 +81,9 @@ class ChildOf(msgspec.Struct, frozen=True, kw_only=True):
         return f"{_title(self.parent)}{SEPARATOR}{self.name}"
 
     def identity(self, identity: Identity) -> Identity:
-        """The identity of the new child."""
-        return msgspec.structs.replace(identity, id=self.id, spawned_by=self.parent.id)
+        """The identity of the new child. What a parent asked to redact would stand in clear in its child otherwise."""
+        redact = identity.redact or self.parent.redact
+        return msgspec.structs.replace(identity, id=self.id, spawned_by=self.parent.id, redact=redact)
 
 
 def of_open(writer: SessionWriter, name: str) -> ChildOf:
@@ -93,7 +94,10 @@ def of_open(writer: SessionWriter, name: str) -> ChildOf:
 
 def of_session(context: Context, parent: HasId | str, name: str) -> ChildOf:
     """A child of any session, by the whole name that it gets."""
-    identity = resolve(context.store, parent if isinstance(parent, str) else parent.id).identity
+    ref = parent if isinstance(parent, str) else getattr(parent, "id", None)
+    if not isinstance(ref, str):
+        raise UsageError(f"parent is a session, or its name or id, not {type(parent).__name__}")
+    identity = resolve(context.store, ref).identity
     return ChildOf(parent=identity, name=composed(name).removeprefix(_title(identity) + SEPARATOR))
 
 

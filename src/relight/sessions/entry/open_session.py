@@ -79,6 +79,9 @@ def open_session(
         identity = opening.new_identity(context, name, fields)
         if child is not None:
             identity = child.identity(identity)
+        if redact is False and identity.redact:
+            hints = ["leave out redact, or begin a session of its own"]
+            raise UsageError("redact=False: its parent has redact=True, and so have its children", hints=hints)
         limits.check_priced(context, identity, None)
         if workspace is not None or snapshot is not None:
             identity = capture.fitted(context, identity, workspace, snapshot)
@@ -97,7 +100,8 @@ def open_session(
         opening.refuse_archived(found)
         opening.refuse_untrusted(found)
         opening.refuse_subagent(found.identity)
-        fields |= opening.redaction_option(found, redact)
+        below = child is not None and child.parent.redact
+        fields |= opening.redaction_option(found, True if below and redact is None else redact)
         asked = fields | {"policy": limits.policy_with(context, found.identity, allowed, model=options.get("model"))}
         taken = reopening.take(context, found, asked, workspace, snapshot, handed=handed)
         if found.head is not None and found.head.status != "completed":  # that one is opened to read
