@@ -291,6 +291,8 @@ class Session:
     def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
         """Replace the conversation by other messages (compaction). The former ones remain in the journal."""
         self._writer.refuse_in_batch("replace")
+        if not isinstance(messages, Iterable):
+            raise UsageError(f"replace takes a list of messages, not {type(messages).__name__}")
         fresh = [a_message(one) for one in messages]
         recorder = self._recorder
         with recorder.lock:

@@ -153,6 +153,14 @@ def test_a_bad_call_is_refused_with_its_code(
     assert all(re.match("error: |hint: |  |$", line) for line in done.stderr.splitlines()), "wrapped in a pipe"
 
 
+@pytest.mark.parametrize(
+    ("option", "said"), [("--budget", "is not a number"), ("--budget-tokens", "is not a whole number")]
+)
+def test_a_bad_number_is_told_in_words_of_people(shell: Shell, option: str, said: str) -> None:
+    done = shell.run("run", option, "much", "--", "true")
+    assert done.returncode == 2 and f"'much' {said}" in done.stderr
+
+
 @pytest.mark.parametrize("words", [["queue"], ["token"], ["completion"]], ids=" ".join)
 def test_a_missing_word_is_told_with_those_there_are(shell: Shell, words: list[str]) -> None:
     first, *_ = shell.run(*words).stderr.splitlines()

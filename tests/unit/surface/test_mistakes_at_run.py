@@ -46,6 +46,16 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "the name of a model": (lambda s: s.run("gpt-5", prompt="a"), "the model is a function of the messages, not str"),
     "a message as a prompt": (lambda s: s.prompt({"role": "user", "content": "a"}), "a prompt is a text"),
     "a message as the prompt of a run": (lambda s: s.run(model, prompt={"role": "user"}), "a prompt is a text"),
+    "a number as a prompt": (lambda s: s.run(model, prompt=5), "a prompt is a text, not int"),
+    "no list of tools": (lambda s: s.run(model, tools=5, prompt="a"), "tools is a list of functions, not int"),
+    "no number of turns": (lambda s: s.run(model, prompt="a", max_turns=None), "max_turns is the number of replies"),
+    "not one turn": (lambda s: s.run(model, prompt="a", max_turns=0), "max_turns is the number of replies"),
+    "no retry": (lambda s: s.run(model, prompt="a", retry=None), r"retry is a relight\.Retry, not None"),
+    "no guard": (lambda s: s.run(model, prompt="a", guard=None), r"guard is a relight\.LoopGuard, not None"),
+    "no guard of turns": (lambda s: list(s.turns(prompt="a", guard=0)), r"guard is a relight\.LoopGuard, not 0"),
+    "an effect that ran already": (lambda s: s.once("pay", look(1)), "once takes a function, not str"),
+    "a question without a word": (lambda s: s.ask(" "), "the question is empty"),
+    "no messages": (lambda s: s.replace(None), "replace takes a list of messages, not NoneType"),
     "an empty prompt": (lambda s: s.run(model, prompt=" "), "the prompt is empty"),
 }
 

@@ -15,6 +15,13 @@ from relight.cli.render.style import Line, Span, Style
 from relight.errors import RelightError, StoreFull, StoreUnavailable, UsageError
 
 _MAX_EVIDENCE: Final = 20
+_TYPES: Final = (
+    ("float range", "a number"),
+    ("integer range", "a whole number"),
+    ("float", "a number"),
+    ("integer", "a whole number"),
+)
+"""types of options as click names them, and for people"""
 
 
 def lines_of(error: RelightError, style: Style) -> list[Line]:
@@ -71,8 +78,10 @@ def _as_usage(error: click.UsageError) -> UsageError:
 
 
 def _normalized(text: str) -> str:
-    """Click's message in the form of our errors: one line, lower case, no full stop."""
+    """Click's message in the form of our errors: one line, lower case, no full stop, and no names of its types."""
     text = " ".join(text.split()).rstrip(".")
+    for typed, said in _TYPES:
+        text = text.replace(f"is not a valid {typed}", f"is not {said}")
     return text[:1].lower() + text[1:]
 
 

@@ -352,10 +352,17 @@ def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool[Any, 
     return None
 
 
+def _check_function(given: Any) -> None:
+    if not callable(given):
+        hints = ["s.once(key, lambda: charge(card)): it is called only if it has not run yet"]
+        raise UsageError(f"once takes a function, not {type(given).__name__}", hints=hints)
+
+
 def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Program[Any]:
     """A journalled side effect outside any tool call."""
     writer.refuse_in_batch("once")
     check_text(key, "the key of once")
+    _check_function(function)
     writer.refuse_coroutine(function, "the function of once")
     recorder = writer.recorder
     known = _known_once(writer, key, running=(0, key) in writer.running)

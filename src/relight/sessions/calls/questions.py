@@ -67,6 +67,8 @@ def ask(
 
 def _check(question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any) -> None:
     check_text(question, "the question")
+    if not question.strip():
+        raise UsageError("the question is empty")
     if key is not None:
         check_text(key, "the key of ask")
     if choices is not None:

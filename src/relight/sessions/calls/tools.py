@@ -217,6 +217,8 @@ def toolbox(tools: Tools | None) -> dict[str, Tool[Any, Any]]:
         raise UsageError(
             "tools is a list of functions, not one", hints=[f"tools=[{getattr(tools, '__name__', 'TOOL')}]"]
         )
+    if not isinstance(tools, Iterable):
+        raise UsageError(f"tools is a list of functions, not {type(tools).__name__}")
     found: dict[str, Tool[Any, Any]] = {}
     for one in (_declared(function, None) for function in tools):
         if found.setdefault(one.name, one).run != one.run:

@@ -37,10 +37,16 @@ def run_program(turns: Turns, model: Any, retry: Retry) -> Program[Any]:
     if not callable(model):
         hints = ["def model(messages): return client.messages.create(..., messages=messages)"]
         raise UsageError(f"the model is a function of the messages, not {type(model).__name__}", hints=hints)
+    _check_kind("retry", retry, Retry, "no second attempt: retry=relight.Retry(attempts=1)")
     turns.writer.refuse_coroutine(model, "the model")
     while (yield from turns.advance()) is not None:
         commit_reply(turns.writer, (yield from ask_model(turns.writer, model, retry)))
     return turns.answer()
+
+
+def _check_kind(name: str, given: Any, kind: type, hint: str) -> None:
+    if not isinstance(given, kind):
+        raise UsageError(f"{name} is a relight.{kind.__name__}, not {given!r}", hints=[hint])
 
 
 class Turns:
@@ -60,6 +66,9 @@ class Turns:
     ) -> None:
         if in_doubt not in ("tell", "wait"):
             raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!r}')
+        if type(max_turns) is not int or max_turns < 1:
+            raise UsageError(f"max_turns is the number of replies to a prompt, 1 or more, not {max_turns!r}")
+        _check_kind("guard", guard, LoopGuard, "to turn it off: guard=relight.LoopGuard(repeats=0)")
         check_prompt(prompt)
         self.writer = writer
         self._tools: Mapping[str, Tool[Any, Any]] | None = toolbox(tools) if tools is not None else None

@@ -25,6 +25,8 @@ def check_prompt(prompt: Any) -> None:
     """UsageError for what no provider takes as a user's turn: a whole message, or a text without a word."""
     if isinstance(prompt, Mapping):
         raise UsageError("a prompt is a text, not a message", hints=["append a message: s.append(message)"])
+    if prompt is not None and not isinstance(prompt, str):
+        raise UsageError(f"a prompt is a text, not {type(prompt).__name__}")
     if isinstance(prompt, str) and not prompt.strip():
         raise UsageError("the prompt is empty")
 
