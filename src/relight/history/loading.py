@@ -54,6 +54,9 @@ def resolve(store: Store, text: str) -> Found:
     record = find_exactly(store, ref.session) or by_prefix(store, ref.session)
     if record is None:
         record = _only(ref.session, find_former(store, ref.session))
+    elif record.identity.name == ref.session and record.head is not None and record.head.status == "archived":
+        # It still has the name because nobody has taken it since: that is no more than having had it.
+        record = _only(ref.session, [record, *find_former(store, ref.session)])
     if record is None:
         raise NotFound(text)
     return Found(identity=record.identity, head=record.head, seq=_position(store, record, ref))
@@ -69,7 +72,11 @@ def _only(text: str, found: Sequence[Record]) -> Record | None:
     if len(found) > 1:
         known = [(one.identity.id, one.identity.name or one.identity.former_name) for one in found]
         lines = [f"{id[:12]}  {name or '-'}" for id, name in known[:MAX_CANDIDATES]]
-        raise Ambiguous(text, [one.identity.name or one.identity.id for one in found], evidence=lines)
+        named = [one.identity.name for one in found]
+        candidates = [
+            one.identity.id if name is None or name == text else name for one, name in zip(found, named, strict=True)
+        ]
+        raise Ambiguous(text, candidates, evidence=lines)
     return found[0] if found else None
 
 

@@ -138,6 +138,24 @@ def test_an_archived_name_is_free_and_an_unarchived_one_is_not(world: Simulation
     assert rl.sessions.get("job").id == first, "found by its former name"
 
 
+def test_the_last_archived_session_of_a_name_is_not_meant_more_than_those_before(world: Simulation) -> None:
+    rl = world.start()
+    ids = set()
+    for _ in range(2):
+        with rl.session("job", resume=False) as s:
+            s.append(user("1"))
+            s.complete()
+        ids.add(s.id)
+        rl.sessions.archive("job")
+    for do in (rl.sessions.get, rl.sessions.remove, rl.history.load, rl.runs.plan):
+        with pytest.raises(Ambiguous) as caught:
+            do("job")
+        assert set(caught.value.candidates) == ids
+    assert {info.id for info in rl.sessions.list()} == ids
+    rl.sessions.remove(ids.pop())
+    assert rl.sessions.get("job").id in ids
+
+
 def test_an_id_from_elsewhere_never_stands_before_a_name(world: Simulation) -> None:
     rl = world.start()
     mine = write(rl, "nightly", "1")
