@@ -257,6 +257,10 @@ def test_commits_digests_ids_and_code_survive(figure: Figure, sample: Callable[.
         "INSERT INTO users (name, password) VALUES (%s, %s)",
         "INSERT INTO users (name, password) VALUES ($1, crypt($2, gen_salt('bf')))",
         "password: !Ref DatabasePassword1",
+        '"SecretArn": "arn:aws:secretsmanager:us-west-2:111122223333:secret:mySecret1"',
+        '"ARN": "arn:aws:secretsmanager:us-west-2:123456789012:secret:MyTestSecret-1a2b3c"',
+        '--secret-arn "arn:aws:secretsmanager:us-west-2:123456789012:secret:mysecret-4Xq9Zk"',
+        "CURLOPT_PASSWORD: Final = 10174",
         "\n".join("cGxhaW4gZGF0YSB0aGF0IGFuIGVuY29kZXIgd3JhcHBlZCBhZnRlciA2MCBj" for _ in range(4)),
     ],
 )

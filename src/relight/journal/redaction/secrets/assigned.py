@@ -62,7 +62,8 @@ _SETTING: Final = 80
 _DIGITS_APART: Final = 3
 """in so many places; names in code have digits at their end"""
 _SENTENCE: Final = lazy_pattern(r"[A-Za-z-]+[.!?:,]?")
-_ARN: Final = lazy_pattern(r"arn:[\w-]{2,12}:$")
+_ARN: Final = lazy_pattern(r"arn:[\w-]{2,12}:[\w:/*.-]{0,160}$")
+_CONSTANT: Final = lazy_pattern(r"[0-9]{1,6}")
 _PATH: Final = lazy_pattern(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 
 
@@ -82,8 +83,8 @@ def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | N
     which = "quoted" if found["quoted"] is not None else "bare"
     value, start, end = found[which], found.start(which), found.end(which)
     name = _name_before(text, offset) + text[offset : found.start("sign") if found["sign"] else offset + len(need)]
-    if _ARN.search(text, max(0, offset - 20), offset):
-        return None  # the name of a service
+    if _ARN.search(text, max(0, offset - 200), offset) or text.startswith("arn:", start):
+        return None  # the name of a service, or of a secret
     if text[max(0, offset - 200) : offset].rpartition('"')[2].count("::"):
         return None  # the name of a type
     if need in ("_pat", "-pat") and (
@@ -194,7 +195,7 @@ def _is_bare_secret(name: str, found: re.Match[str], value: str, *, is_password:
         return (is_password and has_digit) or looks_like_token(value)
     if assigns and name.strip("-$").isupper() and len(name) > 3:
         return (is_password or looks_like_token(value) or (len(value) >= 8 and has_digit)) and not _CALL.match(value)
-    if _CALL.match(value):
+    if _CALL.match(value) or (found["sign"] == "=" and not assigns and _CONSTANT.fullmatch(value)):
         return False
     if _CODE.fullmatch(value):
         letters = value.rstrip("0123456789")
