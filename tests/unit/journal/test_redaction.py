@@ -197,6 +197,45 @@ def test_a_password_is_redacted_to_its_end() -> None:
         assert "x7Kd" not in Redactor({}).text(text)
 
 
+MEMBERS: list[Any] = [
+    {"env": [{"name": "DB_PASSWORD", "value": "{}"}, {"name": "PORT", "value": "80"}]},
+    {"Tags": [{"Key": "API_TOKEN", "Value": "{}"}]},
+    {"key": "client_secret", "value": "{}", "enabled": True},
+    {"headers": [["x-api-key", "{}"], ["accept", "*/*"]]},
+    {"command": ["curl", "-sS", "-u", "admin:{}", "https://api.example.com"]},
+    {"args": ["--verbose", "--password", "{}"]},
+    ["mysql", "-h", "db", "-p{}", "shop"],
+    {"passwords": ["{}"], "n": 1},
+    {"api_keys": {"prod": "{}", "where": "here"}},
+    {"secrets": {"DB": "{}"}},
+]
+
+
+@pytest.mark.parametrize("value", MEMBERS, ids=json.dumps)
+def test_a_secret_that_another_member_or_item_announces_is_found(value: Any) -> None:
+    secret, redactor = "q7Rt2LmX9vKp4ZsB8nWd1Yh6", Redactor({})
+    after = redactor.value(json.loads(json.dumps(value).replace("{}", secret)))
+    assert secret not in json.dumps(after)
+    assert re.sub(r"\[redacted:[a-z-]+\]", "{}", json.dumps(after)) == json.dumps(value), "and nothing else is gone"
+    assert redactor.value(after) is after
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "password", "value": "required"},
+        {"fields": [{"name": "token", "value": "text"}, {"key": "api_key", "value": "$API_KEY"}]},
+        {"tokens": ["The", "quick2", "brown-fox"], "usage": {"tokens": {"input": 5}}},
+        ["pytest", "-k", "test_password_2", "--maxfail", "1"],
+        ["git", "log", "--format", "%h1234567890abc", "-p", "src/auth2.py"],
+        ["password", "username"],
+    ],
+    ids=json.dumps,
+)
+def test_members_and_items_that_only_speak_of_secrets_survive(value: Any) -> None:
+    assert Redactor({}).value(value) is value
+
+
 VAULT = "s.7kQpX2mVb9RtLw4ZcN8yHd3G"
 RAILS = "3f1a9c7e5b2d8046af13c59e7b2d4081"
 INFISICAL = f"st.64f1c2a9b3d4e5f6a7b8c9d0.{RAILS}.{RAILS[::-1]}"

@@ -24,6 +24,7 @@ from relight.journal.redaction.secrets import (
     commands,
     entropy,
     hidden,
+    members,
     pem,
     prose,
     tools,
@@ -181,6 +182,7 @@ def _gather(value: Any, texts: list[str]) -> bool:
         item = stack.pop()
         if type(item) is dict:
             binary = "data" in item and _is_binary(item)
+            named = named or members.named_member(item) is not None
             for key, inner in item.items():
                 if len(key) >= MIN_CHARS:
                     texts.append(key)
@@ -191,7 +193,9 @@ def _gather(value: Any, texts: list[str]) -> bool:
                         named = named or assigned.kind_of_key(key) is not None
                 elif kind is dict or kind is list or kind is tuple:
                     stack.append(inner)
+                    named = named or members.kind_within(key, inner) is not None
         else:
+            named = named or members.may_announce(item)
             for inner in item:
                 kind = type(inner)
                 if kind is str:
@@ -241,10 +245,26 @@ def _dict(
                     new = found if found != inner else new
         elif type(inner) in (dict, list, tuple):
             new = done[id(inner)]
+            if (within := members.kind_within(key, inner)) is not None:
+                new = _without_members(within, new)
         changed = changed or new is not inner or new_key != key
         # Two secret keys may be redacted to the same text; neither value may be lost.
         after[_free(after, new_key) if new_key != key else new_key] = new
+    pair = members.named_member(after)
+    if pair is not None:
+        after[pair[0]], changed = mark(pair[1]), True
     return after if changed else item
+
+
+def _without_members(kind: str, inner: Any) -> Any:
+    """A list or an object without the texts that are the secrets its key announces; the same object if there are
+    none."""
+    if type(inner) is dict:
+        found = {key: mark(kind) for key, value in inner.items() if members.is_secret_within(kind, value)}
+        return {**inner, **found} if found else inner
+    if not any(members.is_secret_within(kind, value) for value in inner):
+        return inner
+    return [mark(kind) if members.is_secret_within(kind, value) else value for value in inner]
 
 
 def _free(taken: dict[str, Any], key: str) -> str:
@@ -259,6 +279,9 @@ def _list(item: Any, done: dict[int, Any], text: Callable[[str], str]) -> Any:
         text(inner) if type(inner) is str else done[id(inner)] if type(inner) in (dict, list, tuple) else inner
         for inner in item
     ]
+    if members.may_announce(after):
+        for index, clean in members.announced(after, text, mark):
+            after[index] = clean
     if all(new is old for new, old in zip(after, item, strict=True)):
         return item
     return after
