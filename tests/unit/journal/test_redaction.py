@@ -229,6 +229,7 @@ def test_a_secret_that_another_member_or_item_announces_is_found(value: Any) -> 
         ["pytest", "-k", "test_password_2", "--maxfail", "1"],
         ["git", "log", "--format", "%h1234567890abc", "-p", "src/auth2.py"],
         ["password", "username"],
+        {"AWS::SecretsManager::Secret": "f6b785ff8e74d121"},
     ],
     ids=json.dumps,
 )

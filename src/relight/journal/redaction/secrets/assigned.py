@@ -277,7 +277,7 @@ def announced_kind(name: str, value: str) -> str | None:
 @lru_cache(maxsize=2048)
 def kind_of_key(key: str) -> str | None:
     """What a JSON member of this name holds: password, token, or nothing to hide."""
-    if len(key) > 64 or not _KEY.search(key):
+    if len(key) > 64 or "::" in key or not _KEY.search(key):  # with colons it is the name of a type
         return None
     return "password" if _PASSWORD_KEY.search(key) else "token"
 
