@@ -11,7 +11,7 @@ from relight.errors import Conflict, UsageError
 from relight.history.loading import Found
 from relight.journal.codec import isolated
 from relight.journal.conversation.dialogue import NEXT_PROMPT
-from relight.journal.conversation.provider_calls import ended_turn
+from relight.journal.conversation.provider_responses import ended_turn
 from relight.journal.effects.answers import no_words_for
 from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status

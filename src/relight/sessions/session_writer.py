@@ -26,7 +26,7 @@ from relight.errors import (
 )
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
-from relight.journal.conversation.provider_calls import ended_turn
+from relight.journal.conversation.provider_responses import ended_turn
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.effects.ledger import closing_outcome
 from relight.journal.fold import as_call

@@ -43,6 +43,14 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda s: s.run(model, tools=[relight.tool(look).schema("openai")], prompt="a"),
         "a tool must be a function, not dict",
     ),
+    "a predicate of other parameters": (
+        lambda s: s.run(model, tools=[relight.tool(approve=lambda amount: True)(look)], prompt="a"),
+        "approve of 'look' is called with the tool's arguments: .*'amount'",
+    ),
+    "a probe of fewer parameters": (
+        lambda s: s.run(model, tools={"look": relight.tool(effect="probe", probe=lambda: None)(look)}, prompt="a"),
+        "probe of 'look' is called with the tool's arguments: .*'x'",
+    ),
     "the name of a model": (lambda s: s.run("gpt-5", prompt="a"), "the model is a function of the messages, not str"),
     "a message as a prompt": (lambda s: s.prompt({"role": "user", "content": "a"}), "a prompt is a text"),
     "a message as the prompt of a run": (lambda s: s.run(model, prompt={"role": "user"}), "a prompt is a text"),
@@ -68,6 +76,27 @@ def test_a_mistake_is_refused_before_the_model_is_asked_and_anything_is_saved(mi
         with pytest.raises(UsageError, match=said):
             do(s)
         assert (CALLS, s.messages, s.head.rpartition("@")[2]) == ([], [], "1")
+
+
+class Till:
+    def is_large(self, x: int) -> bool:
+        return x > 1
+
+    @relight.tool(effect="probe", probe=lambda x, idempotency_key: "paid", approve=is_large)
+    def pay(self, x: int) -> str:
+        return "paid"
+
+
+@relight.tool(effect="probe", probe=lambda **arguments: None, approve=lambda x, y=1: False)
+def charge(x: int, idempotency_key: str) -> str:
+    return "paid"
+
+
+def test_a_probe_or_predicate_may_take_the_key_more_than_the_tool_or_anything() -> None:
+    script: Any = [[{"pay": {"x": 1}}, {"charge": {"x": 1}}], "done"]
+    with relight.open("memory:") as rl, rl.session("a") as s:
+        assert s.run(ScriptedModel(script), tools=[Till().pay, charge], prompt="a") == "done"
+        assert [call.success for call in s.calls()] == [True, True]
 
 
 def test_a_run_in_a_batch_is_refused_in_the_awaited_form_too() -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import InvalidMessage
-from relight.journal.conversation.provider_calls import PROVIDER_RUN
 from relight.journal.conversation.provider_responses import (
     WholeResponse,
     plain,
@@ -20,6 +19,7 @@ from relight.journal.conversation.provider_responses import (
     sendable_reply,
     whole_response,
 )
+from relight.journal.conversation.reply_ends import PROVIDER_RUN
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.journal.formats.bedrock import BEDROCK
 from relight.journal.formats.format import Format, ProviderDict

@@ -8,14 +8,15 @@ Nothing is imported from an SDK.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from relight.journal.conversation.reply_ends import EMPTY_REPLY, REFUSED_REPLY
+from relight.journal.conversation.reply_ends import EMPTY_REPLY, PROVIDER_RUN, REFUSED_REPLY
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.journal.formats.bedrock import BEDROCK
+from relight.journal.formats.content import text_of
 from relight.journal.formats.format import Format, ProviderDict
 from relight.journal.formats.gemini import GEMINI
 from relight.journal.formats.openai_chat import OPENAI_CHAT
@@ -32,6 +33,8 @@ _ESCAPED: Final = "_"
 """what the SDKs put behind a field whose name is a word of Python: the dump of `async` is `async_`"""
 _THINKING: Final = ("thinking", "redacted_thinking")
 _BLOCKED: Final = "content_filter"
+_SEARCHES: Final = "tool_search_tool_"
+_NOT_ENDED: Final = "not ended: the turn was broken off"
 
 
 class WholeResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,3 +312,39 @@ def _text(value: Any) -> str | None:
 
 def _either(given: ProviderDict, *names: str) -> Any:
     return next((given[name] for name in names if given.get(name) is not None), None)
+
+
+# -- calls that the provider has begun and not ended ------------------------------------------------------------------
+
+
+def is_users(format: Format, message: ProviderDict) -> bool:
+    """Whether it is what a user says, and no result of a call."""
+    return not format.is_assistant(message) and not format.answers(message)
+
+
+def ended_turn(format: Format, before: Sequence[ProviderDict], added: list[ProviderDict]) -> list[ProviderDict]:
+    """What is added to the conversation. Where a user's turn begins, the calls that Anthropic has not ended (it paused
+    the turn, or cut it off) get results in front of it: unavailable, in the provider's own words. It continues such a
+    turn only as long as nothing but results follows, and refuses every request after that."""
+    if format is not ANTHROPIC or not added or not is_users(format, added[0]):
+        return added
+    begun, ended = [], set()
+    for message in reversed(before):
+        if is_users(format, message):
+            break
+        content = message.get("content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        begun += [block for block in reversed(blocks) if block.get("type") in PROVIDER_RUN]
+        ended |= {text_of(block.get("tool_use_id")) for block in blocks}
+    results = [_not_ended(block) for block in reversed(begun) if text_of(block.get("id")) not in ended]
+    return [{"role": "assistant", "content": results}, *added] if results else added
+
+
+def _not_ended(block: ProviderDict) -> ProviderDict:
+    answered = {"tool_use_id": block.get("id")}
+    if block["type"] == "mcp_tool_use":
+        return {"type": "mcp_tool_result", **answered, "is_error": True, "content": _NOT_ENDED}
+    name = text_of(block.get("name"))
+    kind = "tool_search_tool_result" if name.startswith(_SEARCHES) else f"{name}_tool_result"
+    error = {"type": f"{kind}_error", "error_code": "unavailable"}
+    return {"type": kind, **answered, "content": error}

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from relight.journal.conversation.provider_calls import PROVIDER_RUN
-
 CUT_OFF: Final = "not run: the reply that asks for it was cut off, so its arguments may be incomplete"
 MAX_PAUSES: Final = 20
 """replies in a row in which a provider may pause its own turn"""
@@ -40,6 +38,8 @@ _BROKEN: Final = frozenset(
     }
 )  # fmt: skip
 _PAUSED: Final = frozenset({"pause_turn", "compaction"})
+PROVIDER_RUN: Final = ("server_tool_use", "mcp_tool_use")
+"""calls of tools that Anthropic runs itself"""
 _REFUSAL_CHARS: Final = 200
 
 

@@ -202,6 +202,24 @@ def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
         return None
 
 
+def refused_parameters(run: Callable[..., Any], beside: Callable[..., Any]) -> str | None:
+    """Why a function can never be called with all arguments of another, by name; None if it can, or it is unknown."""
+    from inspect import Parameter, signature
+
+    try:
+        given, taken = signature(run).parameters.values(), signature(beside)
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind not in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) for one in given):
+        return None
+    names = {one.name for one in given} - {KEY_PARAMETER} | {KEY_PARAMETER} & taken.parameters.keys()
+    try:
+        taken.bind(**dict.fromkeys(names))
+    except TypeError as error:
+        return str(error)
+    return None
+
+
 def read_signature(function: Callable[..., Any], tool: str) -> Signature:
     """What a function takes. UsageError if an annotation names what cannot be found."""
     from inspect import Parameter as Given

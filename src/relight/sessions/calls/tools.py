@@ -11,7 +11,13 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar
 
 from relight.errors import UsageError
 from relight.sessions.calls.results import all_of
-from relight.sessions.calls.signatures import KEY_PARAMETER, Signature, parameters_of, read_signature
+from relight.sessions.calls.signatures import (
+    KEY_PARAMETER,
+    Signature,
+    parameters_of,
+    read_signature,
+    refused_parameters,
+)
 from relight.values.call import EFFECTS, Effect
 
 _P = ParamSpec("_P")
@@ -254,6 +260,10 @@ def _declared(function: Any, name: str | None) -> Tool[Any, Any]:
     if not isinstance(declared.run, MethodType) and (parameters_of(declared.run) or ("",))[0] in ("self", "cls"):
         hints = [f"give the method of an object: tools=[thing.{declared.run.__name__}]"]
         raise UsageError(f"the tool {declared.name!r} is a method of no object", hints=hints)
+    for what, beside in (("probe", declared.probe), ("approve", declared.approve)):
+        if callable(beside) and (why := refused_parameters(declared.run, beside)):
+            hints = ["give it the parameters of the tool, or **arguments"]
+            raise UsageError(f"{what} of {declared.name!r} is called with the tool's arguments: {why}", hints=hints)
     return declared if name is None else declared.replaced(name=name)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from relight.errors import Conflict, Finished, LeaseHeld, UsageError
 from relight.journal.conversation.last_reply import reply_text
-from relight.journal.conversation.provider_calls import is_users
+from relight.journal.conversation.provider_responses import is_users
 from relight.journal.jsonable import check_text
 from relight.sessions.coroutines import Pause, Program
 from relight.sessions.opening import CLAIM_TRIES, FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, refresh
