@@ -26,7 +26,7 @@ from relight.ports.store import Query
 from relight.sessions.context import Context
 from relight.sessions.limits import policy_with
 from relight.sessions.opening import recorder_for, refuse_archived
-from relight.supervision.launch import headless, launch
+from relight.supervision.launch import headless, launch, refuse_one_text
 from relight.values.options import RunOptions
 from relight.values.policy import NO_ALLOWANCE, Allowance
 from relight.values.queues import Queue, QueuePosition, Rate, Worker
@@ -78,6 +78,7 @@ def submit(
     """Create a queued session. With a prompt, it is queued by the step that contains the prompt."""
     if command is None:
         command, prompt = headless(context, options.agent, prompt), None
+    refuse_one_text(command)
     if not command:
         raise UsageError("the command is empty")
     if not options.agent:

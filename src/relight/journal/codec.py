@@ -154,9 +154,10 @@ def decode_identity(body: bytes) -> Identity:
     return _decode(_unpack(body, LIMITS.step_bytes)[1], _identity_decoder)
 
 
-def isolated(value: _T) -> _T:
-    """Check that a value is JSON and return what a reload would return: a copy that no caller shares."""
-    check_json(value)
+def isolated(value: _T, what: str = "$") -> _T:
+    """Check that a value is JSON and return what a reload would return: a copy that no caller shares. `what` it is, for
+    the error."""
+    check_json(value, root=what)
     data = encoded(value)
     if len(data) > LIMITS.message_bytes:
         raise InvalidMessage(f"{len(data):,} bytes encoded; the maximum is {LIMITS.message_bytes:,}")

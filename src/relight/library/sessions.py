@@ -101,6 +101,8 @@ class Sessions(Noun):
         )
         if sort == listing.NEWEST and before is not None:
             query = msgspec.structs.replace(query, before=min((int(before[0]), before[1]), query.before or (_LAST, "")))
+        if limit is not None and limit < 0:
+            raise UsageError(f"limit is a number of sessions, not {limit}")
         store, is_shown = self._context.store, partial(self._shown, wanted=wanted)
         if sort == listing.NEWEST:
             records: Iterable[Record] = filter(is_shown, listing.every_session(store, query))

@@ -119,7 +119,7 @@ def checked_fields(
     if labels:
         fields["labels"] = {check_text(key, "labels"): check_text(labels[key], f"labels.{key}") for key in labels}
     if metadata:
-        fields["metadata"] = isolated(dict(metadata))
+        fields["metadata"] = isolated(dict(metadata), "metadata")
     return fields
 
 

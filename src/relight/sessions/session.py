@@ -281,7 +281,7 @@ class Session:
 
     def partial(self, value: Any) -> Checkpoint:
         """Record a partial result: visible to readers at once, and still there after a crash."""
-        value = isolated(value)
+        value = isolated(value, "the partial result")
         with self._recorder.lock:
             if (batch := self._writer.open_batch) is not None:
                 batch.partial.append(value)

@@ -314,7 +314,7 @@ class SessionWriter:
     def end(self, status: Status, reason: str | None = None, *, result: Any = None, failure: Any = None) -> Checkpoint:
         """Record a verdict and release the lease."""
         self.refuse_in_batch(status)
-        change = StatusChange(status=status, reason=reason, result=isolated(result), failure=failure)
+        change = StatusChange(status=status, reason=reason, result=isolated(result, "the result"), failure=failure)
         return self.record("status", Changes(status=change), release=True)
 
     def check_open(self, *, finishing: bool = False) -> None:

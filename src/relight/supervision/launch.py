@@ -60,6 +60,7 @@ def planned(
     With a `queue_position` it is queued for a worker. That may be on another machine, so whether the program exists is
     checked by the process that starts it.
     """
+    refuse_one_text(command)
     if any("\0" in word for word in command):
         raise UsageError("a word of a command must not contain a NUL byte")
     adapter = context.agents.of(command)
@@ -112,6 +113,12 @@ def planned(
         # The stored command line is redacted. This process needs the real one, for the first start.
         context.commands[identity.id] = tuple(command)
     return identity
+
+
+def refuse_one_text(command: Any) -> None:
+    """UsageError for a command line in one text, each letter of which would be a word."""
+    if isinstance(command, str):
+        raise UsageError("a command is a list of its words, not one text", hints=["shlex.split(TEXT) makes one"])
 
 
 def headless(context: Context, agent: str | None, prompt: str | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,10 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "an effect that ran already": (lambda s: s.once("pay", look(1)), "once takes a function, not str"),
     "a question without a word": (lambda s: s.ask(" "), "the question is empty"),
     "no messages": (lambda s: s.replace(None), "replace takes a list of messages, not NoneType"),
+    "blocks as a prompt": (lambda s: s.run(model, prompt=[{"type": "text"}]), "a prompt is a text, not list"),
+    "a number of retries": (lambda s: s.run(model, prompt="a", retry=3), "retry is a relight.Retry, not 3"),
+    "a result that is no JSON": (lambda s: s.complete(object()), "not storable at the result: object is not JSON"),
+    "a part that is no JSON": (lambda s: s.partial({"a": object()}), "not storable at the partial result.a: object"),
     "an empty prompt": (lambda s: s.run(model, prompt=" "), "the prompt is empty"),
 }
 
@@ -120,3 +125,18 @@ def test_a_batch_inside_of_a_turn_is_one_step_with_its_reply() -> None:
 def test_an_unknown_status_is_refused_instead_of_matching_nothing() -> None:
     with relight.open("memory:") as rl, pytest.raises(UsageError, match="no such status: 'asleep'"):
         list(rl.sessions.list(status="asleep"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("entry", ["submit", "start", "create"])
+def test_a_command_in_one_text_is_refused_instead_of_taken_letter_by_letter(entry: str, tmp_path: Path) -> None:
+    command: Any = "python a.py"
+    options = relight.types.RunOptions(directory=".", agent="python")
+    with relight.open(tmp_path / "r.db") as rl:
+        with pytest.raises(UsageError, match="a command is a list of its words"):
+            rl.queues.submit(command) if entry == "submit" else getattr(rl.runs, entry)(command, options)
+        assert list(rl.sessions.list()) == []
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with relight.open("memory:") as rl, pytest.raises(UsageError, match="limit is a number of sessions, not -1"):
+        list(rl.sessions.list(limit=-1))

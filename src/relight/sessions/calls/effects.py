@@ -390,9 +390,8 @@ def once(writer: SessionWriter, key: str, function: Callable[[], Any]) -> Progra
         _record_outcome(writer, Outcome(id=key, content=result.content, generation=generation), key)
         faults.point("tool.recorded")
         if result.problem:  # it is recorded as done all the same
-            raise InvalidMessage(
-                result.problem, hints=["return JSON, a dataclass, a pydantic model, a date, or nothing"]
-            )
+            hints = ["return JSON, a dataclass, a pydantic model, a date, or nothing"]
+            raise InvalidMessage(result.problem, says=result.problem, hints=hints)
         return result.content
 
 

@@ -60,7 +60,8 @@ def ask(
             return _give_up(writer, slot, question, default)
         if key is not None:
             recorder.recording.check_key(key, "the key of this question")
-        asking = Asking(key=slot, choices=list(choices or ()), default=[] if default is ... else [isolated(default)])
+        given = [] if default is ... else [isolated(default, "the default")]
+        asking = Asking(key=slot, choices=list(choices or ()), default=given)
         change = StatusChange(status="waiting", reason="asks", question=question, wake_us=wake_us, asking=asking)
         raise writer.wait(change)
 

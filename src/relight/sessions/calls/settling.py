@@ -26,7 +26,7 @@ def settling_outcome(recorder: Recorder, key: str, result: Any, *, retry: bool) 
         raise no_such_effect(recorder, key)
     if retry:
         return found
-    return msgspec.structs.replace(found, status="ok", content=isolated(result))
+    return msgspec.structs.replace(found, status="ok", content=isolated(result, "the result"))
 
 
 def retriable(fold: Fold, key: str) -> Outcome | None:

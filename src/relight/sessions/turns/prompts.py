@@ -22,12 +22,12 @@ from relight.values.view import Text
 
 
 def check_prompt(prompt: Any) -> None:
-    """UsageError for what no provider takes as a user's turn: a whole message, or a text without a word."""
-    if isinstance(prompt, Mapping):
-        raise UsageError("a prompt is a text, not a message", hints=["append a message: s.append(message)"])
+    """UsageError for what is no text with a word in it. Each format writes the prompt where a text has to be."""
     if prompt is not None and not isinstance(prompt, str):
-        raise UsageError(f"a prompt is a text, not {type(prompt).__name__}")
-    if isinstance(prompt, str) and not prompt.strip():
+        what = "a message" if isinstance(prompt, Mapping) else type(prompt).__name__
+        hints = ["append a message, with images or files too: if s.is_new: s.append(message)"]
+        raise UsageError(f"a prompt is a text, not {what}", hints=hints)
+    if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty")
 
 
