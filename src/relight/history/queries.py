@@ -131,11 +131,13 @@ def _first_of(context: Context, identity: Identity) -> Record:
 
 
 def search(context: Context, found: Found, text: str, *, after: int, most: int) -> Hits:
-    """Steps that contain a text in messages, calls, results or reasons. All are counted; the first `most` after a
-    seq are returned."""
+    """Steps that contain a text in messages, calls, results or reasons, of a checkpoint those up to it. All are
+    counted; the first `most` after a seq are returned."""
     wanted, count = asked(text), 0
     hits: list[Hit] = []
     for event in events.history(context, found):
+        if found.seq is not None and event.seq > found.seq:
+            break
         words = _text_of(event)
         position = asked(words).find(wanted)
         if position < 0:

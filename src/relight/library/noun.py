@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relight.errors import NotFound
+from relight.errors import NotFound, UsageError
 from relight.history import listing
 from relight.history.loading import Found, resolve
 from relight.sessions.context import Context
@@ -36,6 +36,17 @@ class Noun:
             if removed is not None and self._context.store.find(session) is None:  # else a checkpoint was not found
                 error.evidence += (retention.removal_text(removed),)
             raise
+
+    def _whole(self, ref: str, done: str) -> Found:
+        """The session that a reference names, for what is `done` to all of it. UsageError for a checkpoint, which
+        asks for less."""
+        found = self._found(ref)
+        if found.seq is not None:
+            raise UsageError(
+                f"{ref} is a checkpoint, and only a whole session is {done}; nothing was changed",
+                hints=[f"the session is {found.identity.name or found.identity.id}"],
+            )
+        return found
 
     def _info(self, ref: str) -> SessionInfo:
         return listing.info_of(self._context, self._found(ref), tree=True)

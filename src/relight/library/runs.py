@@ -197,7 +197,7 @@ class Runs(Noun):
     def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its
         transcript)."""
-        found = self._found(ref)
+        found = self._whole(ref, "sent a text")
         if sending.deliver(self._context, found, text):
             return None
         return sending.send(self._context, found, text)

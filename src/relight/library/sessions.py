@@ -207,7 +207,7 @@ class Sessions(Noun):
     ) -> SessionInfo:
         """Rename a session, or change its labels: those given replace or join the others, None removes one. No step is
         written. Conflict if another session has the name."""
-        found = self._found(ref)
+        found = self._whole(ref, "renamed or given key=value labels")
         given = dict(labels or {})
         kept = {key: value for key, value in given.items() if value is not None}
         fields = opening.checked_fields(labels=kept, metadata=None)
@@ -227,7 +227,7 @@ class Sessions(Noun):
     def acknowledge(self, ref: str, *, seconds: float | None = None) -> Acknowledged:
         """Acknowledge why a session needs attention: `needing` leaves it out until something new happens, or for so
         many seconds. The session is not changed."""
-        return acknowledging.acknowledge(self._context, self._found(ref), seconds=seconds)
+        return acknowledging.acknowledge(self._context, self._whole(ref, "acknowledged"), seconds=seconds)
 
     def remind(self, ref: str) -> bool:
         """Withdraw an acknowledgement; whether there was one."""
@@ -235,15 +235,14 @@ class Sessions(Noun):
 
     def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""
-        return archiving.archive(self._context, self._found(ref))
+        return archiving.archive(self._context, self._whole(ref, "archived"))
 
     def remove(
         self, ref: str, *, with_forks: bool = False, with_children: bool = False, dry_run: bool = False
     ) -> removing.Removed:
         """Remove a session with all its bytes. Returns what was removed."""
-        return removing.drop(
-            self._context, self._found(ref), with_forks=with_forks, with_children=with_children, dry_run=dry_run
-        )
+        found = self._whole(ref, "removed")
+        return removing.drop(self._context, found, with_forks=with_forks, with_children=with_children, dry_run=dry_run)
 
     def removed(self, session: str) -> Tombstone | None:
         """How a session was removed, by its full id; None if unknown."""

@@ -192,14 +192,18 @@ class ActionRunner:
 
     def _pinned(self, ref: str | None, plan_hash: str | None, do: Change) -> ActionResult:
         """Call the verb with the library pinned to the plan hash (compared again inside the change's transaction)."""
-        given = plan_hash.strip().removeprefix("W/").strip('"') if plan_hash is not None else "*"
-        if given == "*":
+        tags = [
+            one.strip().removeprefix("W/").strip('"')
+            for one in (plan_hash if plan_hash is not None else "*").split(",")
+        ]
+        if "*" in tags:
             return do(self._rl)
         if ref is None:
             raise UsageError(
                 "If-Match belongs to a change of one session, and this is another change",
                 hints=["leave it out; of several sessions, the body has the plan of each as `plans`"],
             )
+        given = tags[0] if len(tags) == 1 else self._current(ref, tags)
         is_plan, etag = _PLAN.fullmatch(given), _ETAG.fullmatch(given)
         try:
             return do(self._rl.pinned(ref, self._plan_of(ref, etag[1] or "") if etag is not None else given))
@@ -212,6 +216,12 @@ class ActionRunner:
                 raise stale from None
             moved.plan = plan  # type: ignore[attr-defined]
             raise
+
+    def _current(self, ref: str, tags: Sequence[str]) -> str:
+        """Of several ETags, one that is of the present state; the first if there is none."""
+        found = (one for one in tags if (etag := _ETAG.fullmatch(one)) is not None and etag[1])
+        known = {version_of(self._rl, one) for one in {ref, ref.partition("@")[0]}}
+        return next((one for one in found if one.partition(".")[0] in known), tags[0])
 
     def _plan_of(self, ref: str, version: str) -> str:
         """The plan hash that an ETag's version stands for, in a change of a checkpoint too: the ETag may be that of

@@ -92,6 +92,54 @@ def test_a_change_with_the_etag_of_what_was_read_is_refused_once_that_has_moved(
     assert plan.status == 409, "the hash of a plan is told as before"
 
 
+def test_of_several_etags_the_one_of_the_present_state_counts(client: TestClient) -> None:
+    for form in ('"stale", {}', 'W/{} , "stale"', "{},{}"):
+        tag = client.get(LOGIN).headers["etag"]
+        changed = client.patch(LOGIN, json={"labels": {"n": form}}, headers={"If-Match": form.format(tag, tag)})
+        assert changed.status_code == 200, (form, changed.text)
+        refused = client.patch(LOGIN, json={"labels": {"n": "no"}}, headers={"If-Match": form.format(tag, tag)})
+        assert Answer(refused).status == 412, form
+    assert client.get(LOGIN).json()["labels"]["n"] == "{},{}"
+
+
+def test_who_names_a_checkpoint_neither_removes_nor_archives_its_session(client: TestClient) -> None:
+    before = client.get(LOGIN).json()
+    for method, path, body in (
+        ("DELETE", f"{LOGIN}@2", None),
+        ("DELETE", f"{LOGIN}@2?dry_run=true", None),
+        ("DELETE", f"{LOGIN}@tests-red?with_forks=true", None),
+        ("POST", f"{LOGIN}@2/archive", {}),
+        ("POST", f"{LOGIN}@2/send", {"text": "yes"}),
+        ("PATCH", f"{LOGIN}@2", {"name": "other"}),
+    ):
+        refused = Answer(client.request(method, path, json=body))
+        assert refused.status == 400 and "is a checkpoint" in refused.document["detail"], (path, refused.document)
+    several = client.post("/api/remove", json={"sessions": ["fix-login@2"]}).json()
+    assert several["done"] == 0 and "is a checkpoint" in several["items"][0]["detail"]
+    after = client.get(LOGIN).json()
+    assert {**after, "evidence": []} == {**before, "evidence": []}
+
+
+@pytest.mark.parametrize("what", ["checkpoints", "steps", "search"])
+def test_a_list_of_a_checkpoint_ends_with_it_and_says_so(client: TestClient, what: str) -> None:
+    for ref, last in (
+        ("fix-login@3", 3),
+        ("fix-login@tests-red", client.get("/api/checkpoints/fix-login@tests-red").json()["seq"]),
+    ):
+        found, cursor, pages = [], None, 0
+        while pages == 0 or cursor is not None:
+            given = {"limit": "2"} | ({"cursor": cursor} if cursor else {}) | ({"q": "e"} if what == "search" else {})
+            page = client.get(f"/api/sessions/{ref}/{what}", params=given).json()
+            assert page["items"], f"page {pages} of {ref} is empty"
+            found += [one["seq"] for one in page["items"]]
+            cursor, pages = page["next"], pages + 1
+        assert page["total"] == len(found) and page["exact"] and max(found) <= last
+        if what != "search":
+            assert found == list(range(1, last + 1))
+    refused = Answer(client.get("/api/sessions/fix-login@3/events"))
+    assert refused.status == 400 and "GET /api/sessions/fix-login/events" in refused.document["hints"]
+
+
 def test_no_condition_is_ignored_by_a_change_that_is_not_of_one_session(
     harness: ServerHarness, client: TestClient
 ) -> None:
@@ -218,6 +266,18 @@ def test_texts_are_compressed_as_the_client_accepts(client: TestClient) -> None:
         assert "content-encoding" not in client.get("/api/sessions", headers=refused).headers
     made = client.post(f"{LOGIN}/fork", json={}, headers={"Accept-Encoding": "gzip"})
     assert "content-encoding" not in made.headers, "an answer to a change may hold a secret"
+
+
+def test_an_answer_that_has_not_changed_has_the_headers_of_the_one_it_stands_for(client: TestClient) -> None:
+    for path in ("/api/sessions", "/openapi.json", LOGIN, "/assets/live.js"):
+        for coding in ("gzip", "zstd", "identity"):
+            first = client.get(path, headers={"Accept-Encoding": coding})
+            tag = first.headers["etag"]
+            for given in (tag, f'"other", W/{tag}'):
+                again = client.get(path, headers={"Accept-Encoding": coding, "If-None-Match": given})
+                assert (again.status_code, again.content) == (304, b""), (path, coding, given)
+                for name in ("etag", "vary", "cache-control"):
+                    assert again.headers[name] == first.headers[name], (path, coding, name)
 
 
 def test_an_asset_is_kept_for_ever_under_its_digest_only(client: TestClient) -> None:

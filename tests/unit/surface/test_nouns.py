@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import relight
@@ -70,6 +71,29 @@ def test_steps_of_a_checkpoint_are_those_up_to_it(place: str) -> None:
                 return [one.seq for one in await arl.history.checkpoints(place)]
 
         assert asyncio.run(awaited()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("place", ["a@2", "a@here"])
+def test_what_is_done_to_a_whole_session_is_refused_for_a_checkpoint_and_changes_nothing(place: str) -> None:
+    with relight.open("memory:") as rl:
+        with rl.session("a") as s:
+            made = s.append({"role": "user", "content": "one"})
+            s.append({"role": "user", "content": "two"})
+            rl.history.label(made.id, "here")
+        before = rl.sessions.get("a")
+        for done in (
+            lambda: rl.sessions.remove(place),
+            lambda: rl.sessions.remove(place, dry_run=True),
+            lambda: rl.sessions.archive(place),
+            lambda: rl.sessions.update(place, name="b"),
+            lambda: rl.sessions.acknowledge(place),
+            lambda: rl.runs.send(place, "go on"),
+        ):
+            with pytest.raises(UsageError, match="is a checkpoint") as refused:
+                done()
+            assert refused.value.hints == ("the session is a",)
+        assert msgspec.structs.replace(rl.sessions.get("a"), evidence=before.evidence) == before
+        assert rl.history.search("a@2", "two").count == 0 and rl.history.search("a", "two").count == 1
 
 
 def test_files_list_names_what_a_checkpoint_holds(tmp_path: Path) -> None:

@@ -67,6 +67,10 @@ async def session_events(
         if not (last_event_id.isascii() and last_event_id.isdigit()) or len(last_event_id) > 15:
             raise UsageError("Last-Event-ID must be the seq of a step")
         after = int(last_event_id)
+    if "@" in ref:
+        session = ref.partition("@")[0]
+        hints = [f"GET /api/sessions/{session}/events", f"the steps up to it: GET /api/sessions/{ref}/steps"]
+        raise UsageError("a stream goes on until the session ends, and a checkpoint does not", hints=hints)
     info = await asyncio.to_thread(served.rl.sessions.get, ref)
     known = min(after, info.seq) if after is not None else None
     return EventStream(served, request, served.hub.session(info.id, known))

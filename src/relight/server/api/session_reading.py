@@ -89,12 +89,17 @@ def _planned(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[di
         return None
 
 
+def _newest(rl: Relight, ref: str) -> int:
+    """The seq of the last step that belongs to a ref: of a checkpoint, its own."""
+    return rl.history.checkpoint(ref).seq if "@" in ref else rl.sessions.get(ref).seq
+
+
 @get(router, "/api/sessions/{ref}/checkpoints", model=page_of(CheckpointDocument), errors=_ERRORS)
 def list_checkpoints(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List the checkpoints of a session, oldest first, including those a fork shares with its ancestors."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
     rows = served.rl.history.checkpoints(ref, after=after, upto=after + limit)
-    newest = served.rl.sessions.get(ref).seq
+    newest = _newest(served.rl, ref)
     following = to_cursor(after + limit) if after + limit < newest else None
     return answer(request, page_document([checkpoint_document(row) for row in rows], following, total=newest))
 
@@ -111,7 +116,7 @@ def list_steps(
     """List the steps of a session with their content, oldest first."""
     after = from_cursor(cursor, int)[0] if cursor is not None else after
     events = list(islice(served.rl.history.events(ref, after=after), limit + 1))
-    total = served.rl.sessions.get(ref).seq
+    total = _newest(served.rl, ref)
     following = to_cursor(events[limit - 1].seq) if len(events) > limit else None
     return answer(request, page_document([event_document(event) for event in events[:limit]], following, total=total))
 

@@ -57,7 +57,9 @@ class CompressionMiddleware:
                 return
             if start is not None:
                 begun, start = start, None
-                if _is_text(begun):
+                if begun["status"] == 304:  # as the answer that it stands for
+                    MutableHeaders(scope=begun).add_vary_header("Accept-Encoding")
+                elif _is_text(begun):
                     body = message.get("body", b"")
                     MutableHeaders(scope=begun).add_vary_header("Accept-Encoding")
                     if coding is not None and len(body) >= MIN_BYTES and not message.get("more_body"):

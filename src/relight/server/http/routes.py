@@ -187,16 +187,16 @@ def answer(request: Request, document: Any, *, version: str = "") -> Response:
     body = encoded(document)
     tag = f'"{version}{"." if version else ""}{sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if is_known(request, tag):
-        return Response(status_code=304, headers=headers)
+    if (known := known_tag(request, tag)) is not None:
+        return Response(status_code=304, headers={**headers, "ETag": known})
     return Response(body, media_type="application/json", headers=headers)
 
 
-def is_known(request: Request, tag: str) -> bool:
-    """Whether the client has the document of this ETag, in any coding."""
-    given = without_coding(request.headers.get("if-none-match", "")).split(",")
-    known = [one.strip().removeprefix("W/") for one in given]
-    return tag in known or "*" in known
+def known_tag(request: Request, tag: str) -> str | None:
+    """The ETag under which the client has the document of this one, in any coding; None if it has not."""
+    given = request.headers.get("if-none-match", "").split(",")
+    known = {without_coding(one): one for one in (each.strip().removeprefix("W/") for each in given)}
+    return known.get(tag, tag if "*" in known else None)
 
 
 def page_document(

@@ -18,7 +18,7 @@ import jinja2
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from relight.server.http.routes import is_known
+from relight.server.http.routes import known_tag
 from relight.server.pages.files import diff_lines
 from relight.server.reading.code import coloured, language_of
 from relight.server.reading.inert import finalize
@@ -63,8 +63,8 @@ def asset_response(request: Request, name: str) -> Response | None:
     body, kind, digest = known
     forever = request.query_params.get("v") == digest
     headers = {"Cache-Control": CACHE_FOREVER if forever else "private, no-cache", "ETag": f'"{digest}"'}
-    if is_known(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
+    if (tag := known_tag(request, headers["ETag"])) is not None:
+        return Response(status_code=304, headers={**headers, "ETag": tag})
     return Response(body, media_type=kind or mimetypes.guess_type(name)[0], headers=headers)
 
 
