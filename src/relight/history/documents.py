@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -89,7 +90,11 @@ def encoded(document: Any) -> bytes:
     """A document as ASCII JSON bytes, including lone surrogates and long numbers."""
     import json
 
-    return json.dumps(document, ensure_ascii=True, default=str, separators=(",", ":")).encode("ascii")
+    return json.dumps(document, ensure_ascii=True, default=_plain, separators=(",", ":")).encode("ascii")
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value) if isinstance(value, datetime) else str(value)
 
 
 def retention_document(policy: Policy, last_sweep_us: int | None) -> dict[str, Any]:
