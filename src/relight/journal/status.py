@@ -36,6 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     gaps_us: tuple[int, ...] = ()
     """between the latest steps, to estimate how long a pause is usual"""
     cost_tree: float | None = None
+    """None: it was not added up, or no cost is known"""
 
 
 def derived_status(head: Head, evidence: Evidence) -> tuple[Status, str | None]:
@@ -106,7 +107,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         wake_at=at(head.wake_us) if head.wake_us is not None and (sleeps or head.status not in LIVE) else None,
         cost=head.usage.cost,
         cost_rate=_cost_rate(identity, head, evidence) if live else None,
-        cost_tree=evidence.cost_tree if evidence.cost_tree is not None else head.usage.cost,
+        cost_tree=evidence.cost_tree,
         evidence=evidence_lines(head, evidence),
         message_count=head.message_count,
         turns=head.turns,

@@ -70,6 +70,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     cost_rate: float | None
     cost_tree: float | None
+    """of it and everything below it; None in lists, where it is not added up"""
     evidence: list[str]
     message_count: int
     turns: int

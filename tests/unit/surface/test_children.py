@@ -412,6 +412,7 @@ def test_a_tree_has_children_and_forks_with_what_they_cost(world: Simulation) ->
         ("other", "fork", 1),
     ]
     assert rl.sessions.get("research").cost_tree == 5.0
+    assert {one.cost_tree for one in rl.sessions.list()} == {None}, "a part of the sum is not told as all of it"
     assert [one.name for one in rl.sessions.list(spawned_by="research")] == ["research.bob", "research.ada"]
 
 

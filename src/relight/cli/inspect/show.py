@@ -280,8 +280,9 @@ def _cost(info: SessionInfo) -> str:
     usage = info.usage
     total = usage.tokens
     parts = [money(info.cost)] if info.cost is not None else []
-    if info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost:
-        parts.append(f"(its tree {money(info.cost_tree)})")
+    if info.cost_tree is not None and info.cost_tree > (info.cost or 0):
+        tree = f"its tree {money(info.cost_tree)}"
+        parts.append(f"({tree})" if parts else tree)
     if total:
         read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         cached = f", {100 * usage.cache_read_tokens // read} % cached" if usage.cache_read_tokens and read else ""

@@ -261,7 +261,7 @@ def line_of(info: SessionInfo, now: datetime, unserved: Collection[str] = ()) ->
     glyph, role = words.GLYPHS[info.status]
     attention = info.attention
     cure = attention.cure if attention is not None and attention.kind not in ("waiting", "quiet") else ""
-    with_forks = info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost
+    with_forks = info.cost_tree is not None and info.cost_tree > (info.cost or 0)
     return Line(
         id=info.id,
         href=f"/sessions/{info.id}",
