@@ -85,6 +85,59 @@ def test_a_long_name_and_many_attempts_are_read_whole(site: Site) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
 
 
+@pytest.mark.parametrize("width", [1440, 1280, 1024])
+def test_a_long_label_leaves_the_buttons_of_its_step_whole(site: Site, width: int) -> None:
+    with site.rl.session("job", agent="mine") as s:
+        s.append({"role": "user", "content": "go"})
+        s.checkpoint("before everything that one may want to go back to and then some more words")
+        s.checkpoint("short-one")
+    page = site.page(f"/sessions/{s.id}", viewport={"width": width, "height": 900})
+    expect(page.locator("#rows .do .button")).to_have_count(6)
+    outside = """all => all.filter(one => {
+        const box = one.getBoundingClientRect(), text = one.closest('.tx').getBoundingClientRect();
+        return box.right > text.right + 1 || box.bottom > text.bottom + 1; }).map(one => one.textContent)"""
+    assert page.locator("#rows .do .button").evaluate_all(outside) == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 1024])
+def test_an_open_menu_widens_no_page(site: Site, width: int) -> None:
+    with site.rl.session("job") as s:
+        s.complete("done")
+    page = site.page("/", viewport={"width": width, "height": 844})
+    for address, menu in (("/", "#views"), (f"/sessions/{s.id}", "#head .more")):
+        page.goto(site.address(address))
+        page.locator(f"{menu} > summary").click()
+        expect(page.locator(f"{menu} > div")).to_be_visible()
+        edges = "one => [one.getBoundingClientRect().left, one.getBoundingClientRect().right]"
+        left, right = page.locator(f"{menu} > div").evaluate(edges)
+        assert left >= 0 and right <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_only_children_cost_is_on_the_page_of_their_parent(site: Site) -> None:
+    with site.rl.session("research") as s:
+        s.append({"role": "user", "content": "go"})
+        with s.spawn("ada") as child:
+            child.append({"role": "assistant", "content": "ok"}, usage={"cost": 2.0, "input_tokens": 1})
+    expect(site.page(f"/sessions/{s.id}").locator("#head")).to_contain_text("$2.00 with children and forks")
+
+
+def test_the_axis_of_costs_is_as_wide_as_its_numbers(site: Site) -> None:
+    with site.rl.session("dear", agent="mine") as s:
+        s.append({"role": "user", "content": "go"})
+        for _ in range(3):
+            s.append({"role": "assistant", "content": "ok"}, usage={"cost": 41_152.5, "input_tokens": 1})
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator(".burn canvas")).to_be_visible()
+    # uPlot draws its labels on the canvas: the plot begins right of the longest one.
+    left = page.locator(".burn .u-over").evaluate("one => one.offsetLeft")
+    longest = page.evaluate(
+        "() => { const pen = document.createElement('canvas').getContext('2d'); pen.font = '11px system-ui';"
+        " return pen.measureText('$100000.00').width; }"
+    )
+    assert left >= longest + 8
+
+
 def test_a_card_has_one_truth_about_a_resume_that_only_the_program_can_do(site: Site) -> None:
     """W-B13."""
     fill(site.rl)

@@ -107,6 +107,24 @@ def test_the_address_of_a_dialog_is_a_page_on_which_it_can_be_done(site: Site) -
     assert site.rl.sessions.get("done-1").status == "completed"
 
 
+def test_a_long_dialog_is_read_from_its_beginning(site: Site) -> None:
+    for n in range(60):
+        with site.rl.session(f"session-with-a-long-name-{n}") as s:
+            s.complete(n)
+    for width in (1280, 390):
+        page = site.page("/", viewport={"width": width, "height": 700})
+        for address in ("/do/archive", "/do/several/remove"):
+            page.goto(site.address(address))
+            expect(page.locator("#dialog [data-cancel]")).to_be_focused()
+            expect(page.locator("#dialog h2")).to_be_in_viewport()
+            expect(page.locator("#dialog .boxes label").first).to_be_in_viewport()
+            assert page.locator("#dialog .cmd code").evaluate("one => one.clientHeight") < 240
+            named = page.locator("#dialog .cmd [data-copy]").evaluate(
+                "one => one.dataset.copy.split('long-name').length"
+            )
+            assert named == 61, "what is cut in the dialog is copied whole"
+
+
 def test_chosen_rows_stay_chosen_through_updates_and_are_removed_as_listed(site: Site) -> None:
     for n in range(103):
         with site.rl.session(f"done-{n:03}") as s:

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.browser.conftest import Site, ready, stranger
 from tests.integration.browser.test_live import working
+from tests.support.journals import Player
 from tests.support.load import allowed
 from tests.support.server_process import Server
 from tests.support.shell import Shell, environment
@@ -194,6 +195,40 @@ def test_every_tab_that_says_live_is(site: Site) -> None:
     s.fail("broken")
     expect(pages["operations"].locator("#main")).to_contain_text("broken")
     s.close()
+
+
+@pytest.mark.parametrize("query", ["", "?density=steps", "?show=tools"])
+def test_a_page_opened_before_the_first_step_becomes_the_page_that_it_would_be(site: Site, query: str) -> None:
+    player = Player(site.rl, "claude-code", "job")
+    page = site.page(f"/sessions/{player.session}{query}")
+    expect(page.locator("#none")).to_have_text("No steps yet.")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    player.play()
+    fresh = site.page(f"/sessions/{player.session}{query}")
+    expect(page.locator("#rows > .row")).to_have_count(fresh.locator("#rows > .row").count())
+    expect(page.locator("#none")).to_have_count(0)
+    for part in ("#axis", "#next-problem"):
+        expect(page.locator(part)).to_be_visible()
+    expect(page.locator("#next-problem")).to_have_text(fresh.locator("#next-problem").inner_text())
+    if "show" in query:
+        expect(page.locator("#hidden")).to_have_text(fresh.locator("#hidden").inner_text())
+
+
+def test_what_happens_to_children_and_forks_reaches_the_page_of_their_session(site: Site) -> None:
+    with site.rl.session("research") as s:
+        s.append({"role": "user", "content": "go"})
+        history, tree = site.page(f"/sessions/{s.id}"), site.page(f"/sessions/{s.id}?tab=forks")
+        expect(history.locator("#live")).to_have_attribute("data-state", "live")
+        with s.spawn("ada") as child:
+            expect(history.locator(".tabs")).to_contain_text("Tree 1")
+            s.complete("its child goes on")
+            expect(tree.locator("#tab")).to_contain_text("● working")
+            child.complete("done")
+    expect(tree.locator("#tab")).to_contain_text("✓ completed")
+    expect(tree.locator("#tab")).not_to_contain_text("working")
+    site.rl.history.fork("research", name="another-way")
+    expect(tree.locator("#tab")).to_contain_text("another-way")
+    expect(tree.locator(".tabs")).to_contain_text("Tree 2")
 
 
 def test_a_queued_session_says_what_it_waits_for_and_that_no_worker_serves_its_queue(site: Site) -> None:

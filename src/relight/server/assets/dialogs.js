@@ -20,7 +20,8 @@
     tick(dialog);
     if (!dialog.open) dialog.showModal();
     ready();
-    $("[data-cancel]", dialog)?.focus();
+    $("[data-cancel]", dialog)?.focus({ preventScroll: true }); // a long one is read from its beginning
+    dialog.scrollTop = 0;
   }
 
   dialog?.addEventListener("close", () => {

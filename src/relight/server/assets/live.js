@@ -231,7 +231,11 @@
       if (!mine.contains(document.activeElement) || globalThis.htmx) morph(mine, head);
       body.dataset.seq = head.dataset.seq;
       if (!document.hidden) see(body.dataset.id, head.dataset.seq);
-      parts(moved, head.dataset.live === "1");
+      parts(moved, head.dataset.live === "1" || ofOthers);
+    }
+    for (const one of got.querySelectorAll(".tabs a")) { // a fork, or a call in doubt
+      const mine = $(`.tabs a[data-tab="${one.dataset.tab}"]`);
+      if (mine && mine.textContent !== one.textContent) mine.textContent = one.textContent;
     }
     const news = at === null ? null : got.querySelector("ol[data-upto]");
     if (!news || Number(news.dataset.upto) < at) return;
@@ -240,6 +244,7 @@
     const stay = follow && (toTheEnd === moves || nearEnd());
     tick(news);
     const added = merge(rows, news);
+    problems();
     rows.dataset.upto = news.dataset.upto;
     if (stay) trim();
     relight.grow?.(news);
@@ -249,6 +254,15 @@
     if (stay) { toEnd(); unread = 0; }
     else unread += Number(news.dataset.upto) - at;
     pill();
+  }
+
+  // What stands above the rows is of those that are there.
+  function problems() {
+    const button = $("#next-problem"), number = $$(".row.problem:not(.fold)", rows).length;
+    if (rows.firstElementChild) $("#none")?.remove();
+    if (!button) return;
+    button.hidden = !number;
+    button.lastElementChild.textContent = `(${number})`;
   }
 
   function renamed(head) {
@@ -298,6 +312,7 @@
 
   // -- what is beside the rows: the other tabs and the plots, reloaded when something happened, not more often than they can
 
+  const ofOthers = body.dataset.tab === "forks"; // what happens to children and forks is no step of this session
   let partsAt = 0, partsDue = false, partsRead = null;
   function parts(moved, live) {
     partsDue ||= moved || (live && Date.now() - partsAt > 5 * SLOW); // time passes in the plots too
@@ -305,7 +320,7 @@
     partsRead = setTimeout(async () => {
       partsDue = false;
       try {
-        await Promise.all([rows ? null : reloadParts("#tab"), relight.reload("#plots [data-from]")]);
+        await Promise.all([rows ? $("#hidden") && reloadParts("#hidden", "#none") : reloadParts("#tab"), relight.reload("#plots [data-from]")]);
       } catch { /* the next paint says that nothing answers */ }
       partsAt = Date.now();
       partsRead = null;
@@ -386,6 +401,7 @@
         rows.dataset.upto = part.dataset.upto;
         if (Number(part.dataset.upto) >= Number(part.dataset.newest)) link.closest("p").remove();
       }
+      problems();
       relight.grow?.(part);
       relight.read(); // the axis of all of them
     } catch { relight.toast("loading failed", { bad: true }); }
@@ -451,7 +467,7 @@
     } else open();
   }
   setInterval(() => { // a death writes no step: while a process should be working, check that one is
-    if (stream && page === "session" && $("#head")?.dataset.live === "1" && Date.now() - last >= LOOK) paint();
+    if (stream && page === "session" && Date.now() - last >= ($("#head")?.dataset.live === "1" ? LOOK : ofOthers ? 5 * SLOW : Infinity)) paint();
   }, LOOK);
   document.addEventListener("visibilitychange", visible);
   addEventListener("pagehide", close);

@@ -277,7 +277,7 @@ const relight = (() => {
       width: Math.max(260, element.clientWidth), height: 120, padding: [8, 8, 0, 0], series,
       tzDate: utc ? (at) => globalThis.uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : undefined,
       cursor: { y: false }, legend: { live: true },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000), utc, false).slice(0, ticks.at(-1) - ticks[0] < 600 ? 8 : 5)).map((text, nth, all) => text === all[nth - 1] ? "" : text) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(dollars) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000), utc, false).slice(0, ticks.at(-1) - ticks[0] < 600 ? 8 : 5)).map((text, nth, all) => text === all[nth - 1] ? "" : text) }, { ...axis, size: (_, labels) => Math.max(56, 16 + 7 * Math.max(0, ...(labels ?? []).map((text) => text.length))), values: (_, ticks) => ticks.map(dollars) }],
       hooks: { draw: [(plot) => {
         const pen = plot.ctx, { top, height, left, width } = plot.bbox;
         pen.save();

@@ -97,7 +97,8 @@ def add(router: APIRouter, site: Site) -> None:
             rows = f'<ol data-upto="{info.seq}" data-after="{after}" data-skipped="{info.seq - seen}"></ol>'
         elif "density" in asked:
             rows = _list(site, info, Window(after=after, upto=info.seq, newest=info.seq), request, folded=False)
-        return HTMLResponse(render("head.html", **header_values(site, info)) + rows + site.strip())
+        named = render("tabs.html", head=info, tab="", tabs=_tabs(site, info))
+        return HTMLResponse(render("head.html", **header_values(site, info)) + named + rows + site.strip())
 
     _add_parts(router, site)
 

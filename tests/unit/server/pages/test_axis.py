@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -70,6 +72,24 @@ def test_a_part_can_be_shown_and_ticks_lie_within_it() -> None:
     assert Axis([], [], origin=5, is_open=False).ticks() == []
     within = axis.zooms()
     assert set(within) == {"in"} and float(within["in"].partition("-")[2]) == pytest.approx(3750, abs=1)
+
+
+@pytest.mark.parametrize(("pixels", "narrow"), [(112, True), (150, False), (250, False)])
+def test_texts_of_the_axis_have_room_on_it_and_beside_each_other(pixels: int, narrow: bool) -> None:
+    """At 1024, 1280 and 1440 pixels of the page; a text is at most 55 pixels wide, 3 from its mark."""
+    random = Random(7)
+    for _ in range(300):
+        begins, spans = random.uniform(1e9, 1e9 + 1e5), []
+        for _ in range(random.randint(1, 6)):
+            ends = begins + random.choice([0.02, 1, 8.6, 60, 900, 20_000]) * random.uniform(0.5, 2)
+            spans.append(span(random.choice(["model", "tools", "person", "dead"]), begins, ends))
+            begins = ends
+        axis = Axis(spans, [], origin=spans[0].begins, is_open=False)
+        shown = [one for one in axis.ticks() if one.text and not (narrow and one.near)]
+        edges = [(axis.percent(one.x) / 100 * pixels, one.before) for one in shown]
+        texts = sorted((mark - 58, mark - 3) if before else (mark + 3, mark + 58) for mark, before in edges)
+        assert all(left >= -5 and right <= pixels + 8 for left, right in texts), (spans, texts)
+        assert all(left[1] <= right[0] for left, right in pairwise(texts)), (spans, texts)
 
 
 def test_attempts_alike_are_one_line_and_the_newest_stays() -> None:

@@ -120,7 +120,9 @@ def send(context: DialogContext) -> Dialog:
         happens="Send this answer to the agent."
         if waiting
         else "Send this as the next prompt, or type it to a running agent.",
-        kept="Question and answer are both recorded in the journal.",
+        kept="Question and answer are both recorded in the journal."
+        if waiting
+        else "Every step; what is sent is recorded in the journal.",
         back="A later rewind can remove it from the model's view.",
         command=f"relight send {shlex.quote(words.ref(info))} TEXT",
         path=f"/api/sessions/{info.id}/send",

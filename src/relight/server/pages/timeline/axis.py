@@ -22,8 +22,10 @@ FOLDED_FROM: Final = 30.0
 FOLDED_TO: Final = 10.0
 _TICKS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
 _MAX_TICKS: Final = 4
-_APART: Final = 24.0
+_APART: Final = 40.0
 """percent of the axis between two texts"""
+_FAR_APART: Final = 55.0
+"""where the axis is narrow"""
 _IDLE: Final = frozenset({"person", "limit", "queued", "dead"})
 
 Kind = Literal["model", "tools", "person", "limit", "queued", "dead", "attempt"]
@@ -62,6 +64,10 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     x: float
     text: str
     fold: bool = False
+    before: bool = False
+    """its text stands before its mark, where else it would not end on the axis"""
+    near: bool = False
+    """its text has no room on a narrow axis"""
 
 
 class Axis:
@@ -136,14 +142,18 @@ class Axis:
         ]
         found: list[Tick] = []
         taken: list[float] = []
+        apart: list[float] = []
         for one in sorted(
             (one for one in ticks if self.low <= one.x <= self.high), key=lambda one: (not one.fold, one.x)
         ):
             share = self.percent(one.x)
-            begins = share - _APART if share > 75 else share  # in the last quarter the text stands before its mark
+            before = share > 50
+            begins, far = (share - _APART, share - _FAR_APART) if before else (share, share)
             if all(abs(begins - other) >= _APART for other in taken):
                 taken.append(begins)
-                found.append(one)
+                near = any(abs(far - other) < _FAR_APART for other in apart)
+                apart += [] if near else [far]
+                found.append(msgspec.structs.replace(one, before=before, near=near))
             elif one.fold:
                 found.append(Tick(x=one.x, text="", fold=True))
         return sorted(found, key=lambda one: one.x)
