@@ -83,7 +83,10 @@ def test_what_is_chosen_is_archived_and_the_rest_stays(harness: ServerHarness) -
     client = harness.client()
     _, given = dialog(client, "/do/archive")
     chosen = [harness.rl.sessions.get("done-0").id, harness.rl.sessions.get("done-2").id]
-    assert len(given["plans"]) == 3 and len(client.get("/api/archive").json()["items"]) == 3
+    listed = client.get("/api/archive").json()["items"]
+    assert len(given["plans"]) == 3 == len(listed)
+    times = {one["session"]: client.get(f"/api/sessions/{one['session']}").json()["updated_at"] for one in listed}
+    assert {one["session"]: one["updated_at"] for one in listed} == times, "written as everywhere else"
     answer = client.post("/api/archive", json={**given, "sessions": chosen}).json()
     assert (answer["done"], answer["refused"]) == (2, 0)
     assert {info.name for info in harness.rl.sessions.list(status="completed")} == {"done-1"}
