@@ -137,6 +137,32 @@ def test_undo_after_a_death_shows_the_death(world: Simulation) -> None:
     assert seen(rl, "a", but={"evidence"}) == before
 
 
+def test_undo_after_a_death_in_a_pause_shows_no_time_at_which_it_goes_on(
+    world: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException):
+        """The process ends here."""
+
+    def die(*_: object) -> None:
+        raise Died
+
+    s = world.start().session("a")
+    s.append(user("1"))
+    with monkeypatch.context() as asleep, pytest.raises(Died):
+        asleep.setattr(world.time, "sleep", die)
+        s.sleep(1000, key="nap")
+    rl = world.restart()
+    before = seen(rl, "a", but={"evidence"})
+    assert (before["status"], before["wake_at"]) == ("terminated", None)
+    rl.history.rewind("a@2")
+    rl.history.undo("a")
+    assert seen(rl, "a", but={"evidence"}) == before
+    began = world.time.now_us()
+    with rl.session("a") as s:
+        s.sleep(1000, key="nap")
+    assert 900 < (world.time.now_us() - began) / 1e6 <= 1000, "the rest of the pause is still to come"
+
+
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 def test_redo_brings_back_what_was_done_since_the_rewind(world: Simulation, end: Callable[[Session], None]) -> None:
     rl = begin(world, complete)

@@ -41,7 +41,10 @@ _BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields_
 
 def head_state_of(head: Head, status: Status, reason: str | None) -> HeadState:
     """The state of a head; status and reason as shown, which differ from the stored ones if the owner is dead."""
-    told = StatusChange(status=status, reason=reason, **{name: getattr(head, name) for name in sorted(_BESIDE)})
+    beside = {name: getattr(head, name) for name in sorted(_BESIDE)}
+    if status != head.status:
+        beside["wake_us"] = None  # its owner died in a pause: shown without a time, and started at any time
+    told = StatusChange(status=status, reason=reason, **beside)
     return HeadState(head=head.head, told=told, native=head.native, queue_position=head.queue_position, said=head.said)
 
 
