@@ -55,7 +55,7 @@ def resolve(store: Store, text: str) -> Found:
     if record is None:
         record = _only(ref.session, find_former(store, ref.session))
     elif record.identity.name == ref.session and record.head is not None and record.head.status == "archived":
-        # It still has the name because nobody has taken it since: that is no more than having had it.
+        # It still has the name because no other session took it since: that is no more than having had it.
         record = _only(ref.session, [record, *find_former(store, ref.session)])
     if record is None:
         raise NotFound(text)

@@ -23,6 +23,7 @@ from relight.sessions.recorder import Recorder
 from relight.sessions.session import Session, writer_of
 from relight.system.lazy_module import LazyModule
 from relight.values.policy import RunPolicy
+from relight.values.session import Identity
 
 if TYPE_CHECKING:
     from relight.files import capture, restore, workspace_check
@@ -76,15 +77,7 @@ def open_session(
     workspace, snapshot, redact = options.get("workspace"), options.get("snapshot"), options.get("redact")
     if found is None or (not resume and not handed):
         fields |= {"policy": allowed.on(RunPolicy()), "redact": bool(redact), **opening.here()}
-        identity = opening.new_identity(context, name, fields)
-        if child is not None:
-            identity = child.identity(identity)
-        if redact is False and identity.redact:
-            hints = ["leave out redact, or begin a session of its own"]
-            raise UsageError("redact=False: its parent has redact=True, and so have its children", hints=hints)
-        limits.check_priced(context, identity, None)
-        if workspace is not None or snapshot is not None:
-            identity = capture.fitted(context, identity, workspace, snapshot)
+        identity = _new_identity(context, name, fields, child, options)
         if child is not None:
             children.announce(context, child, identity)
         former = found if child is None and found is not None and found.identity.name == name else None
@@ -108,6 +101,23 @@ def open_session(
             limits.check_priced(context, taken.found.identity, found.head, before=found.identity)
         found = taken.found
     return _begun(context, found, seconds=seconds, owner=owner, taken=taken)
+
+
+def _new_identity(
+    context: Context, name: str, fields: dict[str, Any], child: children.ChildOf | None, options: SessionOptions
+) -> Identity:
+    """The identity of a session that is about to be created, its options checked together."""
+    identity = opening.new_identity(context, name, fields)
+    if child is not None:
+        identity = child.identity(identity)
+    if options.get("redact") is False and identity.redact:
+        hints = ["leave out redact, or begin a session of its own"]
+        raise UsageError("redact=False: its parent has redact=True, and so have its children", hints=hints)
+    limits.check_priced(context, identity, None)
+    workspace, snapshot = options.get("workspace"), options.get("snapshot")
+    if workspace is not None or snapshot is not None:
+        identity = capture.fitted(context, identity, workspace, snapshot)
+    return identity
 
 
 def _begun(context: Context, found: Found, *, seconds: float, owner: str | None, taken: Taken | None) -> Session:

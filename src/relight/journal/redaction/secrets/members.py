@@ -14,8 +14,8 @@ from relight.journal.redaction.secrets.assigned import announced_kind, kind_of_k
 _NAMES: Final = ("name", "key", "Name", "Key")
 _VALUES: Final = ("value", "Value")
 _PAIR: Final = 2
-_MOST_ITEMS: Final = 256
-_MOST_CHARS: Final = 4096
+_MAX_ITEMS: Final = 256
+_MAX_CHARS: Final = 4096
 
 
 def named_member(item: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -42,7 +42,7 @@ def is_secret_within(kind: str, value: Any) -> bool:
 
 def may_announce(items: Sequence[Any]) -> bool:
     """Whether an item may announce the next one: an option, or the name of a pair."""
-    if not _PAIR <= len(items) <= _MOST_ITEMS or type(items[0]) is not str:
+    if not _PAIR <= len(items) <= _MAX_ITEMS or type(items[0]) is not str:
         return False
     if len(items) == _PAIR and type(items[1]) is str and announced_kind(items[0], items[1]) is not None:
         return True
@@ -58,7 +58,7 @@ def announced(
         return
     for index in range(1, len(items)):
         option, item = items[index - 1], items[index]
-        if type(option) is not str or type(item) is not str or len(item) > _MOST_CHARS:
+        if type(option) is not str or type(item) is not str or len(item) > _MAX_CHARS:
             continue
         if option[:1] != "-" and item[:1] != "-":
             continue
