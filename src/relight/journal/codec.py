@@ -165,10 +165,24 @@ def isolated(value: _T, what: str = "$") -> _T:
     return copy
 
 
-def copied(value: _T) -> _T:
-    """A copy of a value that was checked before."""
-    copy: _T = _decode(encoded(value), _any_decoder)
+def sendable_copy(value: _T) -> _T:
+    """A copy of a value that was checked before, for a request. A lone surrogate, as in the name of a file that is not
+    UTF-8, is U+FFFD in it: no client can send one, so every further request would fail."""
+    try:
+        data = _encoder.encode(value)
+    except (OverflowError, UnicodeEncodeError):
+        readable: _T = _readable(_decode(encoded(value), _any_decoder))
+        return readable
+    copy: _T = _decode(data, _any_decoder)
     return copy
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_readable(key): _readable(item) for key, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list) else value
 
 
 def encoded(value: Any) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from relight.errors import InvalidMessage, LimitReached, UsageError
-from relight.journal.codec import copied
+from relight.journal.codec import sendable_copy
 from relight.journal.conversation.model_replies import ParsedReply, parse_reply
 from relight.journal.conversation.provider_responses import plain
 from relight.journal.conversation.reply_ends import REFUSED_REPLY
@@ -42,7 +42,7 @@ def ask_model(writer: SessionWriter, model: Callable[..., Any], retry: Retry) ->
     for failures in range(1, retry.attempts + 1):
         try:
             with reply_span(recorder.identity, recorder.head) as span:
-                run = partial(_received_from, model, list(map(copied, writer.messages())))
+                run = partial(_received_from, model, list(map(sendable_copy, writer.messages())))
                 reply = read_reply(writer, (yield Execute(model, span.around(run, awaits=writer.is_async))))
                 if span is not NO_SPAN:
                     format = recorder.fold.format_with(reply.messages)

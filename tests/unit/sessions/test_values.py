@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 import relight
 from relight.errors import InvalidMessage, RelightError, UsageError
 from relight.journal.codec import Undecodable, decode_all, decode_changes, encode_changes, isolated
+from relight.testing import ScriptedModel
 from relight.values.policy import LIMITS
 from relight.values.step import Changes
 from tests.support.simulation import Simulation
@@ -358,3 +362,37 @@ def test_labels_and_metadata_are_mappings(world: Simulation, field: str) -> None
         with pytest.raises(UsageError, match=f"{field} must be a mapping"):
             rl.session("a", **{field: wrong})  # type: ignore[arg-type]
     assert rl.sessions.find("a") is None
+
+
+@pytest.mark.parametrize("form", ["openai_chat", "openai_responses", "anthropic"])
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "aio"])
+def test_a_text_that_no_client_can_send_reaches_the_model_readable_and_is_kept_as_it_was(
+    form: str, awaited: bool, tmp_path: Path
+) -> None:
+    """The name of a file that is not UTF-8 has a lone surrogate; each request with one raised UnicodeEncodeError."""
+
+    def fails() -> None:
+        raise FileNotFoundError("caf\udce9.txt")
+
+    shown: list[str] = []
+    scripted = ScriptedModel([[{"ls": {}}, {"fails": {}}], "done"], form=form)  # type: ignore[arg-type]
+
+    def model(messages: list[dict[str, Any]]) -> Any:
+        shown.append(json.dumps(messages, ensure_ascii=False).encode("utf-8").decode())
+        return scripted(messages)
+
+    tools = {"ls": lambda: ["caf\udce9.txt", 2**70], "fails": fails}
+    options: dict[str, Any] = {"provider": {"openai_responses": "openai-responses"}.get(form)}
+
+    async def main() -> None:
+        async with relight.aio.open(tmp_path / "r.db") as rl, rl.session("a", **options) as s:
+            assert await s.run(model, tools=tools, prompt="open caf\udce9") == "done"
+
+    if awaited:
+        asyncio.run(main())
+    else:
+        with relight.open(tmp_path / "r.db") as rl, rl.session("a", **options) as s:
+            assert s.run(model, tools=tools, prompt="open caf\udce9") == "done"
+    assert shown[-1].count("caf\ufffd") == 3
+    with relight.open(tmp_path / "r.db") as rl:
+        assert rl.history.load("a").calls[0].result == ["caf\udce9.txt", 2**70]
