@@ -37,15 +37,17 @@ def spans(text: str, lower: str) -> Iterator[Span]:
             if end < 0:
                 break
             if end - start <= _HEAD_CHARS and (head := _HEAD.fullmatch(text, start, end)) is not None:
-                yield from _below(text, head)
+                found, end = _below(text, head)
+                yield from found
             offset = lower.find(need, end)
 
 
-def _below(text: str, head: re.Match[str]) -> Iterator[Span]:
-    between = head["between"]
+def _below(text: str, head: re.Match[str]) -> tuple[list[Span], int]:
+    """The secrets in the rows below a head, and where the last of these rows ends: they are not searched for heads."""
+    between, found = head["between"], list[Span]()
     names = [name.strip(' "\t\r+>') for name in head[0].split(between)]
     if sum(map(bool, names)) < _MIN_COLUMNS or not any(map(_announces, names)):
-        return
+        return found, head.end()
     start = head.end() + 1
     for _ in range(_ROWS):
         end = text.find("\n", start, start + _LINE_CHARS)
@@ -53,11 +55,12 @@ def _below(text: str, head: re.Match[str]) -> Iterator[Span]:
         cells = row.split(between)
         if not (between == "|" and _RULE.match(row)) or not row.strip():
             if len(cells) != len(names):
-                return
-            yield from _secrets_of(cells, names, start)
+                break
+            found += _secrets_of(cells, names, start)
         if end < 0:
-            return
+            break
         start = end + 1
+    return found, start - 1
 
 
 def _announces(name: str) -> bool:
