@@ -29,7 +29,6 @@ from relight.journal.redaction.secrets import (
     prose,
     tools,
     typed,
-    views,
 )
 from relight.journal.redaction.secrets.exact import MIN_CHARS, ExactValues, secret_names
 from relight.journal.redaction.secrets.lazy_pattern import lazy_pattern
@@ -137,9 +136,9 @@ class Redactor:
             found = replaced(after, find(after, lower))
             if found is not after:
                 after, lower = found, lowered(found)
-        after = replaced(after, views.listed(after, _announced))
-        after = replaced(after, views.nested(after, _announced))
-        after = replaced(after, views.percent_encoded(after, _announced))
+        after = replaced(after, hidden.listed(after, _announced))
+        after = replaced(after, hidden.nested(after, _announced))
+        after = replaced(after, hidden.percent_encoded(after, _announced))
         if any(len(word) >= entropy.MIN_CHARS for word in words):
             after = replaced(after, entropy.spans(after))
             after = replaced(after, hidden.encoded(after, _announced))
