@@ -46,7 +46,7 @@ class Admin(Noun):
         self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
     ) -> Checkpoint:
         """Revoke the lease; recorded in the journal. `forget_native`: the native session is not continued."""
-        return clearing.clear(self._context, self._found(ref), why=why, who=who, forget_native=forget_native)
+        return clearing.clear(self._context, self._whole(ref, "cleared"), why=why, who=who, forget_native=forget_native)
 
     def retention(self) -> Policy:
         """The retention policy; without one nothing is removed."""

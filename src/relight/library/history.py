@@ -221,11 +221,11 @@ class History(Noun):
 
     def undo(self, ref: str, *, choice: Choice = "stop") -> FilesReport:
         """Undo the last rewind or restore; repeated, the one before it."""
-        return restoring.undo(self._context, self._found(ref), choice=choice)
+        return restoring.undo(self._context, self._whole(ref, "undone"), choice=choice)
 
     def redo(self, ref: str, *, choice: Choice = "stop") -> FilesReport:
         """Revert the last undo; repeated, the one before it."""
-        return restoring.undo(self._context, self._found(ref), redo=True, choice=choice)
+        return restoring.undo(self._context, self._whole(ref, "redone"), redo=True, choice=choice)
 
     def forget(self, ref: str) -> remove.Forgotten:
         """Remove a checkpoint's labels, and those of its files that no other checkpoint continues from. The step

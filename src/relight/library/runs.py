@@ -192,7 +192,7 @@ class Runs(Noun):
     def stop(self, ref: str, *, tree: bool = False) -> stopping.Stopped:
         """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react.
         `tree`: then those of all its children."""
-        return (stopping.stop_tree if tree else stopping.stop)(self._context, self._found(ref))
+        return (stopping.stop_tree if tree else stopping.stop)(self._context, self._whole(ref, "stopped"))
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its
@@ -204,15 +204,15 @@ class Runs(Noun):
 
     def approve(self, ref: str) -> Checkpoint:
         """Allow the tool call that a session waits for."""
-        return approvals.decide(self._context, self._found(ref), allow=True)
+        return approvals.decide(self._context, self._whole(ref, "approved"), allow=True)
 
     def deny(self, ref: str, *, reason: str | None = None) -> Checkpoint:
         """Deny the tool call that a session waits for. The model gets the `reason`."""
-        return approvals.decide(self._context, self._found(ref), allow=False, reason=reason)
+        return approvals.decide(self._context, self._whole(ref, "denied"), allow=False, reason=reason)
 
     def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
         """Record the outcome of a call in doubt: its result, or that it may run again."""
-        return settling.settle(self._context, self._found(ref), call, result=result, retry=retry)
+        return settling.settle(self._context, self._whole(ref, "settled"), call, result=result, retry=retry)
 
     def attach(self, ref: str) -> list[str]:
         """The command that attaches to a session's terminal. Refused if it has none."""

@@ -231,7 +231,7 @@ class Sessions(Noun):
 
     def remind(self, ref: str) -> bool:
         """Withdraw an acknowledgement; whether there was one."""
-        return acknowledging.remind(self._context, self._found(ref))
+        return acknowledging.remind(self._context, self._whole(ref, "acknowledged"))
 
     def archive(self, ref: str) -> Checkpoint:
         """Archive for good: readable, never resumed."""

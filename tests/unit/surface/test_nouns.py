@@ -87,7 +87,16 @@ def test_what_is_done_to_a_whole_session_is_refused_for_a_checkpoint_and_changes
             lambda: rl.sessions.archive(place),
             lambda: rl.sessions.update(place, name="b"),
             lambda: rl.sessions.acknowledge(place),
+            lambda: rl.sessions.remind(place),
             lambda: rl.runs.send(place, "go on"),
+            lambda: rl.runs.stop(place),
+            lambda: rl.runs.stop(place, tree=True),
+            lambda: rl.runs.approve(place),
+            lambda: rl.runs.deny(place),
+            lambda: rl.runs.settle(place, "c1", retry=True),
+            lambda: rl.history.undo(place),
+            lambda: rl.history.redo(place),
+            lambda: rl.admin.release(place),
         ):
             with pytest.raises(UsageError, match="is a checkpoint") as refused:
                 done()
